@@ -8,6 +8,9 @@
 #![expect(unsafe_code, reason = "the one place for it")]
 
 pub mod fs;
+pub mod poll;
+pub mod process;
+pub mod spawn;
 
 use std::io;
 

@@ -1,0 +1,252 @@
+//! One command, from spawn to reap. Everything that can happen is an event of one poll loop: output, end-of-file, the end
+//! of the process, the deadline, a client that is gone, a server that goes down.
+//!
+//! | what happens | what is done | [`Ending`] |
+//! |---|---|---|
+//! | the process has ended, and both pipes too | answer | `Exited` or `Signaled` |
+//! | the process has ended, something still holds a pipe | drain for a short grace, leave the pipe to [`Leftovers`](super::Leftovers), answer | the same |
+//! | both pipes have ended, the process runs on | wait for the process | (not an ending) |
+//! | the process is stopped | wait (a stop is no end) | (not an ending) |
+//! | the deadline passes | kill the group, drain for a short grace, answer | `TimedOut` |
+//! | the client's connection is reset | the same | `Abandoned` |
+//! | the server stops | the same | `ShutDown` |
+//!
+//! The leader is reaped last: until then its pid, and so the number of its group, belong to it, and a group kill can hit
+//! no stranger.
+
+use super::capture::Capture;
+use super::{Client, Command, Ending, Error, Outcome, Runner, Subject};
+use crate::deadline::Deadline;
+use crate::sys::poll::{PollFd, pipe, poll};
+use crate::sys::process::{ExitStatus, Pid, has_ended, kill_group, pidfd, reap};
+use crate::sys::spawn::{Spawn, is_executable};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// How long a pipe that outlived the process is waited for. Long enough for the tail of `… | tee log` on a busy machine,
+/// short enough that `server &` answers at once.
+const HELD_PIPE_GRACE: Duration = Duration::from_millis(200);
+
+/// How long a killed command is waited for: it ends at once, unless the kernel is busy on its behalf.
+const KILLED_GRACE: Duration = Duration::from_millis(400);
+
+/// How long a pipe that outlived the process is read when output never ceases.
+const LONGEST_GRACE: Duration = Duration::from_millis(500);
+
+/// How often a process is looked at where the kernel has no pidfd.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+impl Runner {
+    /// Runs a command in `directory` until it ends, or its deadline passes, or nobody waits for it any more.
+    ///
+    /// # Errors
+    /// The command could not be started, and nothing runs.
+    pub fn run(
+        &self,
+        command: &Command,
+        directory: BorrowedFd<'_>,
+        deadline: Deadline,
+        client: &mut dyn Client,
+    ) -> Result<Outcome, Error> {
+        let mut running = self.start(command, directory)?;
+        let mut wake = Deadline::within(self.limits.commit_after).min(deadline);
+        let mut half_closed = false;
+        let mut verdict = None;
+        while verdict.is_none() {
+            let peer = client.descriptor().map(|peer| if half_closed { Peer::Silent(peer) } else { Peer::Open(peer) });
+            let event = running.wait(wake, peer, Some(self.stopping.as_fd()));
+            if running.has_ended {
+                break;
+            }
+            match event {
+                Event::Stopping => verdict = Some(Ending::ShutDown),
+                Event::Reset => verdict = Some(Ending::Abandoned),
+                _ if deadline.has_passed() => verdict = Some(Ending::TimedOut),
+                Event::HalfClosed => half_closed = true,
+                _ if wake.has_passed() => wake = deadline,
+                _ => continue,
+            }
+            if verdict.is_none() && client.nudge().is_err() {
+                verdict = Some(Ending::Abandoned);
+            }
+        }
+        if verdict.is_some() {
+            kill_group(running.leader);
+        }
+        let quiet = Deadline::within(if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
+        let last = Deadline::within(LONGEST_GRACE);
+        while !running.is_over() && !last.has_passed() && running.wait(quiet, None, None) == Event::Progress {}
+        self.finish(running, verdict)
+    }
+
+    fn start(&self, command: &Command, directory: BorrowedFd<'_>) -> Result<Running, Error> {
+        let lacking = |cause| Error { subject: Subject::Resources, cause };
+        let (stdout, child_stdout) = pipe().map_err(lacking)?;
+        let (stderr, child_stderr) = pipe().map_err(lacking)?;
+        let spawn = Spawn {
+            arguments: command.words(),
+            environment: self.environment.variables(),
+            directory,
+            stdin: self.null.as_fd(),
+            stdout: child_stdout.as_fd(),
+            stderr: child_stderr.as_fd(),
+            reset_signals: self.reset_signals,
+            leads: self.leads,
+        };
+        let leader = self.spawn_first(command.program(), &spawn)?;
+        Ok(Running {
+            leader,
+            has_ended: false,
+            // Without one (an old kernel, a filter, no descriptor left) the process is looked at now and then.
+            process: pidfd(leader).ok(),
+            stdout: Stream::new(stdout, self.limits.output_bytes),
+            stderr: Stream::new(stderr, self.limits.output_bytes),
+        })
+    }
+
+    /// Starts the first candidate that can be started. When there is none, the first error that says more than "not
+    /// there" wins, as in execvp(3).
+    fn spawn_first(&self, program: &CStr, spawn: &Spawn<'_>) -> Result<Pid, Error> {
+        let mut refusal = io::Error::from(io::ErrorKind::NotFound);
+        for candidate in self.environment.candidates(program) {
+            match is_executable(spawn.directory, &candidate).and_then(|()| spawn.start(&candidate)) {
+                Ok(leader) => return Ok(leader),
+                Err(cause) if is_lack(&cause) => return Err(Error { subject: Subject::Resources, cause }),
+                Err(cause) if is_absence(&refusal) => refusal = cause,
+                Err(_) => {}
+            }
+        }
+        let usable = is_executable(spawn.directory, c".").is_ok();
+        let subject = if usable { Subject::Program } else { Subject::Directory };
+        Err(Error { subject, cause: refusal })
+    }
+
+    fn finish(&self, running: Running, verdict: Option<Ending>) -> Result<Outcome, Error> {
+        let Running { leader, stdout, stderr, .. } = running;
+        let status = reap(leader).map_err(|cause| Error { subject: Subject::Resources, cause })?;
+        if status.is_none() {
+            self.leftovers.take_child(leader);
+        }
+        let ending = verdict.unwrap_or(match status {
+            Some(ExitStatus::Exited(code)) => Ending::Exited(code),
+            Some(ExitStatus::Signaled(signal)) => Ending::Signaled(signal),
+            None => Ending::TimedOut,
+        });
+        let captured = [stdout, stderr].map(|stream| {
+            // After a kill nobody is left whom a closed pipe could hurt.
+            if let (Some(pipe), None) = (stream.pipe, verdict) {
+                self.leftovers.take_pipe(pipe);
+            }
+            stream.capture.finish()
+        });
+        let [stdout, stderr] = captured;
+        Ok(Outcome { ending, stdout, stderr })
+    }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// No process or no memory: another candidate would fare no better.
+fn is_lack(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+}
+
+/// A command that was started and is not reaped yet.
+struct Running {
+    leader: Pid,
+    has_ended: bool,
+    process: Option<OwnedFd>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// One of the two pipes, until its end-of-file.
+struct Stream {
+    pipe: Option<OwnedFd>,
+    capture: Capture,
+}
+
+/// The connection of whoever waits.
+enum Peer<'fd> {
+    Open(BorrowedFd<'fd>),
+    /// It has shut down its sending side, and that was noticed.
+    Silent(BorrowedFd<'fd>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Event {
+    /// Output, end-of-file, or the end of the process: all taken in already.
+    Progress,
+    /// Nothing came until the instant.
+    Late,
+    HalfClosed,
+    Reset,
+    Stopping,
+}
+
+impl Running {
+    fn is_over(&self) -> bool {
+        self.has_ended && self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
+    }
+
+    /// Waits for one event, and takes in what has come.
+    fn wait(&mut self, until: Deadline, peer: Option<Peer<'_>>, stopping: Option<BorrowedFd<'_>>) -> Event {
+        let must_look = self.process.is_none() && !self.has_ended;
+        let wake = if must_look { until.min(Deadline::within(LOOK_AGAIN)) } else { until };
+        let mut waited = [
+            self.stdout.awaited(),
+            self.stderr.awaited(),
+            self.process.as_ref().filter(|_| !self.has_ended).map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd())),
+            match peer {
+                Some(Peer::Open(peer)) => PollFd::hang_up(peer),
+                Some(Peer::Silent(peer)) => PollFd::failure(peer),
+                None => PollFd::nothing(),
+            },
+            stopping.map_or(PollFd::nothing(), PollFd::readable),
+        ];
+        if poll(&mut waited, Some(wake.instant())).is_err() {
+            // No memory for a moment. The clock goes on.
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        let [is_out, is_err, is_end, is_peer, is_stop] = waited.map(|descriptor| descriptor.is_ready());
+        let [.., peer, _] = waited;
+        let is_reset = peer.is_gone();
+        let is_end = is_end || (must_look && has_ended(self.leader).unwrap_or(true));
+        self.has_ended |= is_end;
+        self.stdout.read_if(is_out);
+        self.stderr.read_if(is_err);
+        if is_stop {
+            Event::Stopping
+        } else if is_reset {
+            Event::Reset
+        } else if is_peer {
+            Event::HalfClosed
+        } else if is_out || is_err || is_end || !until.has_passed() {
+            Event::Progress
+        } else {
+            Event::Late
+        }
+    }
+}
+
+impl Stream {
+    fn new(pipe: OwnedFd, limit_bytes: usize) -> Self {
+        Self { pipe: Some(pipe), capture: Capture::new(limit_bytes) }
+    }
+
+    fn awaited(&self) -> PollFd<'_> {
+        self.pipe.as_ref().map_or(PollFd::nothing(), |pipe| PollFd::readable(pipe.as_fd()))
+    }
+
+    /// Takes what is there; at end-of-file the pipe is closed.
+    fn read_if(&mut self, is_ready: bool) {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| is_ready) else { return };
+        if !self.capture.read(pipe.as_fd()).is_ok_and(|count| count > 0) {
+            self.pipe = None;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Waiting for descriptors, and the pipes that are waited for: poll(2), pipe(2), read(2), listen(2).
+//!
+//! [`poll`] keeps to an instant however often signals interrupt it. It does not own descriptors, and it knows only
+//! what the kernel said last.
+
+use super::{check, check_length, retry};
+use std::io;
+use std::marker::PhantomData;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// One descriptor and what is awaited of it.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct PollFd<'fd> {
+    raw: libc::pollfd,
+    borrowed: PhantomData<BorrowedFd<'fd>>,
+}
+
+impl<'fd> PollFd<'fd> {
+    /// Waits for bytes, for end-of-file, or for a connection.
+    pub fn readable(descriptor: BorrowedFd<'fd>) -> Self {
+        Self::new(descriptor.as_raw_fd(), libc::POLLIN)
+    }
+
+    /// Waits until a write would not block.
+    pub fn writable(descriptor: BorrowedFd<'fd>) -> Self {
+        Self::new(descriptor.as_raw_fd(), libc::POLLOUT)
+    }
+
+    /// Waits for the peer of a socket to shut down its sending side, or to be gone altogether.
+    pub fn hang_up(descriptor: BorrowedFd<'fd>) -> Self {
+        Self::new(descriptor.as_raw_fd(), libc::POLLRDHUP)
+    }
+
+    /// Waits for the peer to be gone altogether: a reset, or both sides shut down.
+    pub fn failure(descriptor: BorrowedFd<'fd>) -> Self {
+        Self::new(descriptor.as_raw_fd(), 0)
+    }
+
+    /// Waits for nothing: an empty place in a fixed array.
+    pub fn nothing() -> Self {
+        Self::new(-1, 0)
+    }
+
+    fn new(fd: RawFd, events: libc::c_short) -> Self {
+        Self { raw: libc::pollfd { fd, events, revents: 0 }, borrowed: PhantomData }
+    }
+
+    /// Whether anything was reported: what was awaited, an error, or a hang-up.
+    pub fn is_ready(&self) -> bool {
+        self.raw.revents != 0
+    }
+
+    /// Whether the peer is gone in both directions (a reset, or both sides shut down), so that nobody can read what
+    /// would be written.
+    pub fn is_gone(&self) -> bool {
+        self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+    }
+}
+
+impl std::fmt::Debug for PollFd<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let libc::pollfd { fd, events, revents } = self.raw;
+        write!(f, "PollFd {{ fd: {fd}, events: {events:#x}, revents: {revents:#x} }}")
+    }
+}
+
+/// Waits until a descriptor is ready or the instant has come (`None` waits without end); returns how many are ready.
+///
+/// # Errors
+/// `ENOMEM`, or `EINVAL` for more descriptors than the process may have open (poll(2)).
+pub fn poll(descriptors: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<usize> {
+    loop {
+        let ready = poll_once(descriptors, until.map(|instant| instant.saturating_duration_since(Instant::now())));
+        match ready {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // One call waits 24 days at most; a later instant takes several.
+            Ok(0) if until.is_none_or(|instant| Instant::now() < instant) => {}
+            result => return result,
+        }
+    }
+}
+
+fn poll_once(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    // Rounded up, so that a wait never ends before its instant and then spins.
+    let milliseconds = timeout.map_or(-1, |left| {
+        libc::c_int::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+    });
+    let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(libc::nfds_t::MAX);
+    // SAFETY: `PollFd` is a transparent `pollfd`, and the pointer and the count describe the exclusively borrowed
+    // slice. A descriptor that was closed meanwhile is reported as POLLNVAL; it is never dereferenced.
+    let ready = check(unsafe { libc::poll(descriptors.as_mut_ptr().cast(), count, milliseconds) })?;
+    Ok(usize::try_from(ready).unwrap_or(0))
+}
+
+/// A pipe whose ends are closed on exec: what one end writes, the other reads (`O_CLOEXEC` from birth, so that a
+/// command started at this moment by another thread inherits neither end).
+///
+/// # Errors
+/// `EMFILE` or `ENFILE` when descriptors have run out.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [-1; 2];
+    // SAFETY: the pointer is to two writable integers, as pipe2(2) asks.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    let [read, write] = ends;
+    // SAFETY: pipe2 succeeded, so this descriptor is open and nobody else owns it.
+    let read = unsafe { OwnedFd::from_raw_fd(read) };
+    // SAFETY: as above.
+    let write = unsafe { OwnedFd::from_raw_fd(write) };
+    Ok((read, write))
+}
+
+/// Reads once, at most `at_most` bytes, to the end of `buffer`; returns how many came, 0 at end-of-file.
+///
+/// # Errors
+/// Whatever read(2) reports, `EAGAIN` among it for a descriptor that does not block.
+pub fn read_append(descriptor: BorrowedFd<'_>, buffer: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+    buffer.reserve(at_most);
+    let spare = buffer.spare_capacity_mut();
+    let room = spare.len().min(at_most);
+    let (start, fd) = (spare.as_mut_ptr(), descriptor.as_raw_fd());
+    // SAFETY: `start` points to at least `room` bytes of capacity that nothing else refers to; read(2) writes no more.
+    let count = retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))?;
+    // SAFETY: read(2) has just initialised `count` bytes beyond the old length, within the capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
+/// Reads once into `buffer`; returns how many bytes came, 0 at end-of-file.
+///
+/// # Errors
+/// Whatever read(2) reports.
+pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (start, room, fd) = (buffer.as_mut_ptr(), buffer.len(), descriptor.as_raw_fd());
+    // SAFETY: `start` and `room` describe the exclusively borrowed slice.
+    retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))
+}
+
+/// Lets this many connections wait to be accepted (std asks for 128). On Linux a second listen(2) just changes it.
+///
+/// # Errors
+/// Whatever listen(2) reports.
+pub fn widen_backlog(listener: &TcpListener, connections: u16) -> io::Result<()> {
+    // SAFETY: listen(2) takes no pointer, and the descriptor is borrowed from an open listener.
+    check(unsafe { libc::listen(listener.as_raw_fd(), libc::c_int::from(connections)) })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_wait_ends_at_its_instant_and_not_before() {
+        let (read, _write) = pipe().unwrap();
+        let until = Instant::now() + Duration::from_micros(1500);
+        assert_eq!(poll(&mut [PollFd::readable(read.as_fd())], Some(until)).unwrap(), 0);
+        assert!(Instant::now() >= until);
+    }
+
+    #[test]
+    fn bytes_and_end_of_file_are_both_readable() {
+        let (read, write) = pipe().unwrap();
+        let mut bytes = b"a".to_vec();
+        let mut write = std::fs::File::from(write);
+        write.write_all(b"bc").unwrap();
+        let mut waited = [PollFd::readable(read.as_fd()), PollFd::nothing()];
+        assert_eq!(poll(&mut waited, None).unwrap(), 1);
+        assert!(waited[0].is_ready() && !waited[1].is_ready());
+        assert_eq!(read_append(read.as_fd(), &mut bytes, 1).unwrap(), 1);
+        assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 1);
+        assert_eq!(bytes, b"abc");
+        drop(write);
+        assert_eq!(poll(&mut waited, None).unwrap(), 1);
+        assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! Processes: how they end, how they are signalled, and what PID 1 does all day. waitid(2), kill(2), pidfd_open(2),
+//! sigwaitinfo(2).
+//!
+//! A [`Pid`] of a child stays reserved until [`reap`] has returned its status; only until then may it be signalled.
+
+use super::{check, retry};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// The id of a process; for a process that leads its group, of the group too. Never 0 and never negative, so it can
+/// not mean "my own group" or "everybody" to kill(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pid(libc::pid_t);
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// It ended by itself, with this status (0 to 255).
+    Exited(i32),
+    /// A signal of this number ended it.
+    Signaled(i32),
+}
+
+/// A signal, by its number on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal(libc::c_int);
+
+impl Signal {
+    pub const TERM: Self = Self(libc::SIGTERM);
+    pub const INT: Self = Self(libc::SIGINT);
+    pub const HUP: Self = Self(libc::SIGHUP);
+    pub const QUIT: Self = Self(libc::SIGQUIT);
+    pub const USR1: Self = Self(libc::SIGUSR1);
+    pub const USR2: Self = Self(libc::SIGUSR2);
+    pub const CHLD: Self = Self(libc::SIGCHLD);
+
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl Pid {
+    /// `None` for 0 and for negative numbers.
+    pub(super) fn new(raw: libc::pid_t) -> Option<Self> {
+        (raw > 0).then_some(Self(raw))
+    }
+
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+/// The process that asks.
+pub fn own_pid() -> u32 {
+    std::process::id()
+}
+
+/// A descriptor that becomes readable when the process ends (pidfd_open(2), Linux 5.3).
+///
+/// # Errors
+/// `ENOSYS` or `EPERM` where the kernel or a filter does not offer it; `EMFILE` when descriptors have run out.
+pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open(2) takes two integers.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
+    if descriptor == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let descriptor = RawFd::try_from(descriptor).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    // SAFETY: the call succeeded, so the descriptor is open (close-on-exec) and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Whether a child has ended; it stays unreaped, and its pid reserved. A stopped process has not ended.
+///
+/// # Errors
+/// `ECHILD` when it is not a child of this process, or is reaped already.
+pub fn has_ended(child: Pid) -> io::Result<bool> {
+    Ok(waitid(child, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)?.is_some())
+}
+
+/// Takes a child's status if it has ended, and gives its pid back to the system. `None`: it has not ended.
+///
+/// # Errors
+/// `ECHILD` as for [`has_ended`].
+pub fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
+    waitid(child, libc::WEXITED | libc::WNOHANG)
+}
+
+fn waitid(child: Pid, options: libc::c_int) -> io::Result<Option<ExitStatus>> {
+    let id = libc::id_t::try_from(child.0).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: all-zero bytes are a valid `siginfo_t`; waitid(2) asks for zeroed pid fields with WNOHANG.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is a writable `siginfo_t` that outlives the call.
+    retry(|| check(unsafe { libc::waitid(libc::P_PID, id, &raw mut info, options) }))?;
+    // SAFETY: waitid(2) filled in the SIGCHLD fields, or left the zeroes.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    Ok((pid != 0).then_some(match info.si_code {
+        libc::CLD_EXITED => ExitStatus::Exited(status),
+        _ => ExitStatus::Signaled(status),
+    }))
+}
+
+/// Kills every process of the group that `leader` leads (SIGKILL). The leader must not be reaped yet: until then no
+/// other group can have its number. A group without living members is not an error.
+pub fn kill_group(leader: Pid) {
+    // SAFETY: kill(2) takes two integers. ESRCH means that nobody is left, which is what was asked for.
+    let _nobody_left = unsafe { libc::kill(-leader.0, libc::SIGKILL) };
+}
+
+/// Sends a signal to one process.
+///
+/// # Errors
+/// `ESRCH` when it is gone, `EPERM` when it belongs to somebody else.
+pub fn send(pid: Pid, signal: Signal) -> io::Result<()> {
+    // SAFETY: kill(2) takes two integers.
+    check(unsafe { libc::kill(pid.0, signal.0) })?;
+    Ok(())
+}
+
+/// Reaps one ended child, whichever it is; `None` when none has ended, or none is left. For PID 1 only: it would take
+/// away the status from whoever waits for a certain child.
+pub fn reap_any() -> Option<(Pid, ExitStatus)> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a writable integer. EINTR can not happen with WNOHANG.
+    let pid = Pid::new(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) })?;
+    if libc::WIFSIGNALED(status) {
+        return Some((pid, ExitStatus::Signaled(libc::WTERMSIG(status))));
+    }
+    Some((pid, ExitStatus::Exited(libc::WEXITSTATUS(status))))
+}
+
+/// Signals that are blocked, to be taken one by one with [`wait`](Self::wait) instead of by a handler.
+#[derive(Debug)]
+pub struct BlockedSignals(SignalSet);
+
+impl BlockedSignals {
+    /// Blocks them in this thread and in those that it starts. A blocked signal reaches even PID 1, for which the
+    /// kernel otherwise drops signals without a handler (pid_namespaces(7)).
+    pub fn block(signals: &[Signal]) -> Self {
+        let set = SignalSet::of(signals);
+        // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong first
+        // argument.
+        let _cannot_fail =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set.0, std::ptr::null_mut()) };
+        Self(set)
+    }
+
+    /// Waits for the next of them.
+    ///
+    /// # Errors
+    /// None in practice: the only fault of sigwaitinfo(2) is an interruption, and then it waits again.
+    pub fn wait(&self) -> io::Result<Signal> {
+        // SAFETY: the set is initialised, and a null second argument asks for no details.
+        retry(|| check(unsafe { libc::sigwaitinfo(&raw const self.0.0, std::ptr::null_mut()) })).map(Signal)
+    }
+}
+
+/// A set of signals (sigsetops(3)).
+#[derive(Clone, Copy)]
+pub struct SignalSet(pub(super) libc::sigset_t);
+
+impl SignalSet {
+    pub(super) fn of(signals: &[Signal]) -> Self {
+        // SAFETY: all-zero bytes are a valid `sigset_t`; sigemptyset makes it an empty one below.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a writable set.
+        let _cannot_fail = unsafe { libc::sigemptyset(&raw mut set) };
+        for signal in signals {
+            // SAFETY: the set is initialised; a wrong number would be refused with EINVAL.
+            let _cannot_fail = unsafe { libc::sigaddset(&raw mut set, signal.0) };
+        }
+        Self(set)
+    }
+
+    /// The signals that this process ignores, SIGPIPE among them as in every Rust program. Ignored signals stay
+    /// ignored through exec (execve(2)), so whoever starts a program must name those to reset.
+    pub fn ignored() -> Self {
+        let ignored: Vec<Signal> = (1..=libc::SIGRTMAX()).map(Signal).filter(|signal| signal.is_ignored()).collect();
+        Self::of(&ignored)
+    }
+}
+
+impl std::fmt::Debug for SignalSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignalSet")
+    }
+}
+
+impl Signal {
+    fn is_ignored(self) -> bool {
+        // SAFETY: all-zero bytes are a valid `sigaction`.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: a null second argument changes nothing, and the third is writable. The C library refuses the few
+        // numbers that it keeps for itself, which leaves the zeroes (SIG_DFL).
+        let _refused = unsafe { libc::sigaction(self.0, std::ptr::null(), &raw mut action) };
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}

@@ -1,0 +1,154 @@
+//! Starting a program: posix_spawn(3), with file actions and attributes.
+//!
+//! The new process leads a process group of its own, has an empty signal mask and default dispositions, and no
+//! descriptor but 0, 1 and 2 (every other one in this program is close-on-exec from birth). posix_spawn reports a failed
+//! exec as its own error, so a program that can not be started is never taken for one that ended with 127.
+
+use super::check;
+use super::process::{Pid, SignalSet};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What is to be started, and with what.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    pub arguments: &'a [CString],
+    /// Each `NAME=value`.
+    pub environment: &'a [CString],
+    pub directory: BorrowedFd<'a>,
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+    /// The signals whose disposition is made the default one.
+    pub reset_signals: SignalSet,
+    pub leads: Leads,
+}
+
+/// What the new process leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// A process group of its own.
+    Group,
+    /// A session of its own, and so a group too: without a controlling terminal (setsid(2)).
+    Session,
+}
+
+impl Spawn<'_> {
+    /// Starts the program at exactly this path, which counts from `directory` when it is relative.
+    ///
+    /// # Errors
+    /// The errno with which changing the directory, or exec, failed in the child (execve(2)), or that of clone(2).
+    pub fn start(&self, path: &CStr) -> io::Result<Pid> {
+        let attributes = Attributes::new(self.reset_signals, self.leads)?;
+        let mut actions = FileActions::new()?;
+        actions.duplicate(self.stdin, libc::STDIN_FILENO)?;
+        actions.duplicate(self.stdout, libc::STDOUT_FILENO)?;
+        actions.duplicate(self.stderr, libc::STDERR_FILENO)?;
+        actions.change_directory(self.directory)?;
+        let arguments = pointers(self.arguments);
+        let environment = pointers(self.environment);
+        let mut pid: libc::pid_t = 0;
+        // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated strings that
+        // `self` keeps alive; attributes and actions are initialised; the child gets copies and writes to none.
+        let error = unsafe {
+            libc::posix_spawn(
+                &raw mut pid,
+                path.as_ptr(),
+                &raw const actions.0,
+                &raw const attributes.0,
+                arguments.as_ptr(),
+                environment.as_ptr(),
+            )
+        };
+        ok(error)?;
+        Pid::new(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+    }
+}
+
+/// Whether this process may execute the file at this path, which counts from `directory` when it is relative
+/// (faccessat(2)). A directory counts as executable: it may be entered.
+///
+/// # Errors
+/// Why not: `ENOENT`, `ENOTDIR`, `EACCES` and the other errors of a path.
+pub fn is_executable(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
+    // SAFETY: the path is NUL-terminated and outlives the call; the rest are integers.
+    check(unsafe { libc::faccessat(directory.as_raw_fd(), path.as_ptr(), libc::X_OK, 0) })?;
+    Ok(())
+}
+
+/// The functions of this family return the error instead of setting errno.
+fn ok(error: libc::c_int) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
+    strings.iter().map(|string| string.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
+}
+
+struct Attributes(libc::posix_spawnattr_t);
+
+impl Attributes {
+    fn new(reset: SignalSet, leads: Leads) -> io::Result<Self> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: the pointer is to writable memory of the right type.
+        ok(unsafe { libc::posix_spawnattr_init(raw.as_mut_ptr()) })?;
+        // SAFETY: init succeeded. From here on `Drop` destroys it.
+        let mut this = Self(unsafe { raw.assume_init() });
+        let lead = match leads {
+            // The group's number, 0 in a new attribute object, asks for the child's own pid.
+            Leads::Group => libc::POSIX_SPAWN_SETPGROUP,
+            Leads::Session => SETSID,
+        };
+        let flags = lead | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        let flags = libc::c_short::try_from(flags).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        // SAFETY: the attributes are initialised.
+        ok(unsafe { libc::posix_spawnattr_setflags(&raw mut this.0, flags) })?;
+        let nothing_blocked = SignalSet::of(&[]);
+        // SAFETY: the attributes and the set are initialised; the set is copied.
+        ok(unsafe { libc::posix_spawnattr_setsigmask(&raw mut this.0, &raw const nothing_blocked.0) })?;
+        // SAFETY: as above.
+        ok(unsafe { libc::posix_spawnattr_setsigdefault(&raw mut this.0, &raw const reset.0) })?;
+        Ok(this)
+    }
+}
+
+/// `POSIX_SPAWN_SETSID` of both C libraries (spawn.h); the libc crate does not name it for musl.
+const SETSID: libc::c_int = 0x80;
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, and destroyed only here.
+        let _cannot_fail = unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
+    }
+}
+
+struct FileActions(libc::posix_spawn_file_actions_t);
+
+impl FileActions {
+    fn new() -> io::Result<Self> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: the pointer is to writable memory of the right type.
+        ok(unsafe { libc::posix_spawn_file_actions_init(raw.as_mut_ptr()) })?;
+        // SAFETY: init succeeded. From here on `Drop` destroys it.
+        Ok(Self(unsafe { raw.assume_init() }))
+    }
+
+    fn duplicate(&mut self, from: BorrowedFd<'_>, to: libc::c_int) -> io::Result<()> {
+        // SAFETY: the actions are initialised; the rest are integers.
+        ok(unsafe { libc::posix_spawn_file_actions_adddup2(&raw mut self.0, from.as_raw_fd(), to) })
+    }
+
+    fn change_directory(&mut self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: as above.
+        ok(unsafe { libc::posix_spawn_file_actions_addfchdir_np(&raw mut self.0, directory.as_raw_fd()) })
+    }
+}
+
+impl Drop for FileActions {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, and destroyed only here.
+        let _cannot_fail = unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
+    }
+}
