@@ -11,7 +11,7 @@
 //! 2. [`route`], [`exec`] (what running a command means), [`files`] (what a path below the base directory means).
 //! 3. [`app`]: a request to a response; its `reply` is the only file that chooses status codes.
 //! 4. [`server`]: sockets, threads, shutdown.
-//! 5. [`config`] and [`init`] (PID 1).
+//! 5. [`config`], [`init`] (PID 1) and [`install`].
 
 pub mod sys;
 
@@ -31,3 +31,4 @@ pub mod server;
 
 pub mod config;
 pub mod init;
+pub mod install;

@@ -1,2 +1,40 @@
-//! The binary.
-fn main() {}
+//! The binary: what are we configured to be, are we PID 1, run, say how it ended.
+
+use sandbox_runtime::app::App;
+use sandbox_runtime::config::{Config, Invocation, invocation};
+use sandbox_runtime::exec::{Environment, Runner};
+use sandbox_runtime::files::Root;
+use sandbox_runtime::server::{Server, probe};
+use sandbox_runtime::{init, install, log};
+use std::env::{args_os, vars_os};
+use std::process::ExitCode;
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        log::error(format_args!("{error}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Result<ExitCode, Error> {
+    match invocation(args_os().skip(1), vars_os())? {
+        Invocation::Print(text) => log::answer(&text)?,
+        Invocation::Healthcheck(listen) => probe::ask(listen)?,
+        Invocation::Install(directory) => log::info(format_args!("installed {}", install::install(&directory)?.display())),
+        Invocation::Serve(_) if std::process::id() == 1 => return Ok(init::run(args_os().skip(1))?.into()),
+        Invocation::Serve(config) => serve(*config)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(config: Config) -> Result<(), Error> {
+    log::set_level(config.log_level);
+    config.warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
+    let server = Server::bind(config.listen, config.server)?;
+    let root = Root::new(config.base_dir);
+    let runner = Runner::new(Environment::new(config.environment), config.exec)?;
+    server.run(App { root, runner, limits: config.app })?;
+    Ok(())
+}

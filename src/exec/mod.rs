@@ -16,7 +16,7 @@ pub use command::{Command, Environment, Malformed};
 pub use leftovers::Leftovers;
 
 use crate::sys::poll::pipe;
-use crate::sys::process::SignalSet;
+use crate::sys::process::{SignalSet, keep_exit_statuses};
 use crate::sys::spawn::Leads;
 use std::fs::File;
 use std::io;
@@ -129,6 +129,7 @@ impl Runner {
     /// # Errors
     /// No `/dev/null`, or no descriptors.
     pub fn new(environment: Environment, limits: Limits) -> io::Result<Self> {
+        keep_exit_statuses()?;
         let (stopping, stop) = pipe()?;
         Ok(Self {
             environment,

@@ -45,14 +45,23 @@ impl Pid {
         (raw > 0).then_some(Self(raw))
     }
 
-    pub fn number(self) -> i32 {
-        self.0
+    /// The pid of a child that the standard library started.
+    pub fn of(child: &std::process::Child) -> Self {
+        Self(libc::pid_t::try_from(child.id()).unwrap_or(libc::pid_t::MAX))
     }
 }
 
-/// The process that asks.
-pub fn own_pid() -> u32 {
-    std::process::id()
+/// Makes sure that ended children stay until they are reaped. A process that was started with SIGCHLD ignored loses their
+/// exit statuses otherwise (waitpid(2)).
+///
+/// # Errors
+/// None in practice: SIGCHLD can be reset.
+pub fn keep_exit_statuses() -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid `sigaction`: SIG_DFL, no flags, nothing blocked.
+    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the action is initialised, and the old one is not asked for.
+    check(unsafe { libc::sigaction(libc::SIGCHLD, &raw const default, std::ptr::null_mut()) })?;
+    Ok(())
 }
 
 /// A descriptor that becomes readable when the process ends (pidfd_open(2), Linux 5.3).

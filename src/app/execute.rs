@@ -1,0 +1,133 @@
+//! `POST /execute`: JSON to a command, its outcome to JSON.
+//!
+//! Whatever keeps a command from running is a 200 with `exit_code` 1 and a sentence in `stderr`; only a body that is not
+//! the JSON asked for is refused, before anything runs.
+
+use super::{App, Incoming, python, reply};
+use crate::api::{ExecuteRequest, ExecuteResponse, Text};
+use crate::deadline::Deadline;
+use crate::exec::{Captured, Command, Ending, Malformed, Outcome, Subject};
+use crate::http::head::Head;
+use crate::http::is_json;
+use crate::http::response::Response;
+use crate::shlex;
+use std::time::Instant;
+
+impl App {
+    pub(super) fn execute(
+        &self,
+        head: &Head,
+        incoming: &mut dyn Incoming,
+        received: Instant,
+    ) -> Result<Response, Response> {
+        if !head.content_type.as_deref().is_some_and(is_json) {
+            return Err(reply::not_json());
+        }
+        let body = self.read_command(incoming).map_err(|error| reply::body_refused(&error))?;
+        let request = ExecuteRequest::from_json(&body).map_err(|invalid| reply::unprocessable(&invalid))?;
+        drop(body);
+        let (timeout_seconds, timeout) = self.exec_timeout(request.timeout_seconds);
+        let deadline = Deadline::after(received, timeout);
+        let words = shlex::split(&request.command).map_err(|error| not_run(&error.to_string()))?;
+        let command = Command::new(words).map_err(|error| not_run(malformed(error)))?;
+        let directory = self.root.directory().map_err(|error| not_run(&self.no_directory(error.raw_os_error())))?;
+        let outcome = self
+            .runner
+            .run(&command, std::os::fd::AsFd::as_fd(&*directory), deadline, incoming)
+            .map_err(|error| not_run(&self.not_started(&command, &error)))?;
+        Ok(answer(&outcome, &sentence(outcome.ending, &command, timeout_seconds)))
+    }
+
+    fn read_command(&self, incoming: &mut dyn Incoming) -> Result<Vec<u8>, super::BodyError> {
+        incoming.accept(self.limits.command_bytes)?;
+        let mut body = Vec::new();
+        loop {
+            let part = incoming.read()?;
+            if part.is_empty() {
+                return Ok(body);
+            }
+            body.extend_from_slice(part);
+        }
+    }
+
+    /// What Python says when the program, the directory, or the means are lacking.
+    fn not_started(&self, command: &Command, error: &crate::exec::Error) -> String {
+        match error.subject {
+            Subject::Program => python::os_error(&error.cause, Some(&command.program().to_string_lossy())),
+            Subject::Directory => python::os_error(&error.cause, Some(&self.root.path().to_string_lossy())),
+            Subject::Resources => python::os_error(&error.cause, None),
+        }
+    }
+
+    fn no_directory(&self, errno: Option<i32>) -> String {
+        let cause = errno.map_or_else(
+            || std::io::Error::from(std::io::ErrorKind::NotFound),
+            std::io::Error::from_raw_os_error,
+        );
+        python::os_error(&cause, Some(&self.root.path().to_string_lossy()))
+    }
+}
+
+const PREFIX: &str = "Failed to execute command: ";
+
+/// The answer for a command that did not run.
+fn not_run(why: &str) -> Response {
+    reply::executed(&ExecuteResponse {
+        stdout: Text(vec![]),
+        stderr: Text(vec![PREFIX.as_bytes(), why.as_bytes()]),
+        exit_code: 1,
+        timed_out: false,
+        truncated: false,
+    })
+}
+
+/// Python's words: what indexing an empty list, and passing a NUL to the kernel, give there.
+fn malformed(error: Malformed) -> &'static str {
+    match error {
+        Malformed::Empty => "list index out of range",
+        Malformed::NulByte => "embedded null byte",
+    }
+}
+
+/// What is added to standard error when the command did not end by itself.
+fn sentence(ending: Ending, command: &Command, timeout_seconds: f64) -> String {
+    let words = || python::list(command.words().iter().map(|word| word.to_string_lossy()));
+    match ending {
+        Ending::Exited(_) | Ending::Signaled(_) => String::new(),
+        Ending::TimedOut => {
+            format!("{PREFIX}Command '{}' timed out after {} seconds", words(), python::float(timeout_seconds))
+        }
+        Ending::Abandoned => format!("{PREFIX}Command '{}' was killed: the client is gone", words()),
+        Ending::ShutDown => format!("{PREFIX}Command '{}' was killed: the server is going down", words()),
+    }
+}
+
+fn answer(outcome: &Outcome, sentence: &str) -> Response {
+    let exit_code = match outcome.ending {
+        Ending::Exited(code) => code,
+        Ending::Signaled(signal) => -signal,
+        Ending::TimedOut | Ending::Abandoned | Ending::ShutDown => 1,
+    };
+    let (out_gap, err_gap) = (gap(&outcome.stdout), gap(&outcome.stderr));
+    let mut stderr = pieces(&outcome.stderr, &err_gap);
+    stderr.push(sentence.as_bytes());
+    reply::executed(&ExecuteResponse {
+        stdout: Text(pieces(&outcome.stdout, &out_gap)),
+        stderr: Text(stderr),
+        exit_code,
+        timed_out: outcome.ending == Ending::TimedOut,
+        truncated: outcome.stdout.left_out > 0 || outcome.stderr.left_out > 0,
+    })
+}
+
+/// The line that stands for what was left out.
+fn gap(captured: &Captured) -> String {
+    match captured.left_out {
+        0 => String::new(),
+        bytes => format!("\n[... {bytes} bytes left out ...]\n"),
+    }
+}
+
+fn pieces<'a>(captured: &'a Captured, gap: &'a str) -> Vec<&'a [u8]> {
+    vec![&captured.first, gap.as_bytes(), &captured.last]
+}

@@ -1,0 +1,151 @@
+//! Python's way of writing errors, lists and numbers. Deployed clients match on these words, which the reference takes
+//! from Python and glibc; musl's differ.
+
+use std::io;
+
+/// `[Errno 2] No such file or directory: 'x'`, as `str(OSError)` gives it.
+pub(super) fn os_error(error: &io::Error, name: Option<&str>) -> String {
+    // Kinds that are made without an errno.
+    let errno = error.raw_os_error().or(match error.kind() {
+        io::ErrorKind::NotFound => Some(2),
+        _ => None,
+    });
+    let Some(errno) = errno else { return error.to_string() };
+    let words = ERRORS.iter().find(|(number, _)| *number == errno).map_or("Unknown error", |(_, words)| words);
+    let name = name.map(|name| format!(": {}", string(name))).unwrap_or_default();
+    format!("[Errno {errno}] {words}{name}")
+}
+
+/// The errors that starting a program or working with a file can have: Linux's numbers, the same on x86_64 and aarch64,
+/// and glibc's words (errno(3)).
+const ERRORS: [(i32, &str); 32] = [
+    (1, "Operation not permitted"),
+    (2, "No such file or directory"),
+    (4, "Interrupted system call"),
+    (5, "Input/output error"),
+    (6, "No such device or address"),
+    (7, "Argument list too long"),
+    (8, "Exec format error"),
+    (9, "Bad file descriptor"),
+    (10, "No child processes"),
+    (11, "Resource temporarily unavailable"),
+    (12, "Cannot allocate memory"),
+    (13, "Permission denied"),
+    (14, "Bad address"),
+    (16, "Device or resource busy"),
+    (17, "File exists"),
+    (18, "Invalid cross-device link"),
+    (19, "No such device"),
+    (20, "Not a directory"),
+    (21, "Is a directory"),
+    (22, "Invalid argument"),
+    (23, "Too many open files in system"),
+    (24, "Too many open files"),
+    (26, "Text file busy"),
+    (27, "File too large"),
+    (28, "No space left on device"),
+    (30, "Read-only file system"),
+    (36, "File name too long"),
+    (38, "Function not implemented"),
+    (40, "Too many levels of symbolic links"),
+    (80, "Accessing a corrupted shared library"),
+    (116, "Stale file handle"),
+    (122, "Disk quota exceeded"),
+];
+
+/// `['sleep', 'infinity']`, as `repr(list)` gives it.
+pub(super) fn list(words: impl Iterator<Item = impl AsRef<str>>) -> String {
+    format!("[{}]", words.map(|word| string(word.as_ref())).collect::<Vec<_>>().join(", "))
+}
+
+/// `repr(str)`: in single quotes, unless the text has single quotes and no double ones.
+pub(super) fn string(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::from(quote);
+    for character in text.chars() {
+        match character {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            _ if character == quote => out.extend(['\\', quote]),
+            _ if is_printable(character) => out.push(character),
+            _ => out.push_str(&escape(character)),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// `str.isprintable`. Rust's own table is of the same categories, but can be asked only through `escape_debug`, which
+/// leaves alone what is printable and, after another character, combining marks.
+fn is_printable(character: char) -> bool {
+    let text = ['a', character].iter().collect::<String>();
+    let escaped = text.escape_debug().to_string();
+    escaped == text || matches!(character, '\'' | '"')
+}
+
+fn escape(character: char) -> String {
+    match u32::from(character) {
+        code @ 0..=0xff => format!("\\x{code:02x}"),
+        code @ 0x100..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    }
+}
+
+/// `repr(float)` of a finite number: `3.0`, `0.05`, `1e+16`, `1e-05`.
+pub(super) fn float(number: f64) -> String {
+    let text = format!("{number:?}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_reads_as_in_python() {
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(os_error(&missing, Some("x")), "[Errno 2] No such file or directory: 'x'");
+        assert_eq!(os_error(&io::Error::from_raw_os_error(11), None), "[Errno 11] Resource temporarily unavailable");
+        assert_eq!(os_error(&io::ErrorKind::NotFound.into(), Some("it's")), "[Errno 2] No such file or directory: \"it's\"");
+    }
+
+    #[test]
+    fn a_list_reads_as_in_python() {
+        assert_eq!(list(["sleep", "infinity"].iter()), "['sleep', 'infinity']");
+        assert_eq!(list([""].iter()), "['']");
+    }
+
+    #[test]
+    fn a_string_reads_as_in_python() {
+        for (text, expected) in [
+            ("it's", "\"it's\""),
+            ("it's \"so\"", "'it\\'s \"so\"'"),
+            ("\"so\"", "'\"so\"'"),
+            ("a\n\r\t\\\0\u{1b}\u{7f}", r"'a\n\r\t\\\x00\x1b\x7f'"),
+            ("é€😀e\u{301}", "'é€😀e\u{301}'"),
+            ("\u{a0}\u{ad}\u{200b}\u{2028}\u{feff}", r"'\xa0\xad\u200b\u2028\ufeff'"),
+            ("\u{e000}\u{e0001}", r"'\ue000\U000e0001'"),
+        ] {
+            assert_eq!(string(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_float_reads_as_in_python() {
+        for (number, expected) in [
+            (3.0, "3.0"),
+            (0.05, "0.05"),
+            (1e16, "1e+16"),
+            (1e-5, "1e-05"),
+            (1.5e300, "1.5e+300"),
+            (123_456_789.0, "123456789.0"),
+            (0.0001, "0.0001"),
+        ] {
+            assert_eq!(float(number), expected);
+        }
+    }
+}

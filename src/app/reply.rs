@@ -1,0 +1,160 @@
+//! The only file in which an error becomes a status code and a client's sentence.
+//!
+//! Deployed clients replay whatever was answered with 500, 502, 503 or 504. So nothing that a client can cause is one of
+//! those; what is left of them are faults of the disk, and a full disk is 507.
+
+use super::{BodyError, python};
+use crate::api::{Detail, ExecuteResponse, Invalid, Message, Unprocessable, to_json};
+use crate::files;
+use crate::http;
+use crate::http::response::{Payload, Response};
+use crate::route::NoRoute;
+
+const JSON: &str = "application/json";
+const OCTETS: &str = "application/octet-stream";
+
+/// An answer that is JSON already.
+pub(super) fn json(status: u16, body: Vec<u8>) -> Response {
+    Response::new(status, Payload::Bytes(body)).with("Content-Type", JSON)
+}
+
+/// What became of a command, or why there was none.
+pub(super) fn executed(answer: &ExecuteResponse<'_>) -> Response {
+    json(200, to_json(answer))
+}
+
+/// The head with which such an answer can begin before it is known.
+pub fn executed_early() -> Response {
+    json(200, Vec::new())
+}
+
+pub(super) fn uploaded(name: &str) -> Response {
+    message(200, &format!("File '{name}' uploaded successfully."))
+}
+
+pub(super) fn whole(payload: Payload) -> Response {
+    Response::new(200, payload).with("Content-Type", OCTETS)
+}
+
+pub(super) fn part(payload: Payload, content_range: &str) -> Response {
+    Response::new(206, payload).with("Content-Type", OCTETS).with("Content-Range", content_range.to_owned())
+}
+
+pub(super) fn no_such_part(content_range: &str) -> Response {
+    detail(416, "Range Not Satisfiable").with("Content-Range", content_range.to_owned())
+}
+
+pub(super) fn not_modified() -> Response {
+    Response::new(304, Payload::Empty)
+}
+
+fn message(status: u16, sentence: &str) -> Response {
+    json(status, to_json(&Message(sentence)))
+}
+
+fn detail(status: u16, sentence: &str) -> Response {
+    json(status, to_json(&Detail(sentence)))
+}
+
+pub(super) fn no_route(no_route: NoRoute) -> Response {
+    match no_route {
+        NoRoute::UnknownPath => detail(404, "Not Found"),
+        NoRoute::WrongMethod { allow } => detail(405, "Method Not Allowed").with("Allow", allow),
+    }
+}
+
+/// A request that can not be understood.
+pub fn refused(error: &http::Error) -> Response {
+    let status = match error {
+        http::Error::Malformed(_) | http::Error::NoBoundary => 400,
+        http::Error::TargetTooLong => 414,
+        http::Error::HeadTooLarge | http::Error::TooManyHeaders => 431,
+        http::Error::BodyTooLarge { .. } => 413,
+        http::Error::NotMultipart => return unprocessable(&no_file()),
+    };
+    detail(status, &error.to_string())
+}
+
+/// A request whose head did not arrive in time.
+pub fn late() -> Response {
+    detail(408, "the request did not arrive in time")
+}
+
+/// A connection that ended within a head.
+pub fn cut_off() -> Response {
+    detail(400, "the request ended within its head")
+}
+
+pub(super) fn body_refused(error: &BodyError) -> Response {
+    match error {
+        BodyError::Refused(error) => refused(error),
+        BodyError::Late => detail(408, &error.to_string()),
+        BodyError::Lost(_) => detail(400, "the request ended within its body"),
+    }
+}
+
+pub(super) fn unprocessable(invalid: &Invalid) -> Response {
+    json(422, to_json(&Unprocessable(invalid)))
+}
+
+pub(super) fn not_json() -> Response {
+    unprocessable(&Invalid::new("model_attributes_type", None, "the content type should be application/json"))
+}
+
+/// A form without a part that is a file named `file`.
+pub(super) fn no_file() -> Invalid {
+    Invalid::new("missing", Some("file"), "Field required")
+}
+
+fn denied() -> Response {
+    message(403, "Access denied")
+}
+
+pub(super) fn not_downloaded(error: &files::Error) -> Response {
+    match error {
+        files::Error::Denied | files::Error::NotPermitted(_) => denied(),
+        files::Error::Io { source, .. } => message(system_fault(source), &format!("File download failed: {error}")),
+        _ => message(404, "File not found"),
+    }
+}
+
+pub(super) fn not_listed(error: &files::Error) -> Response {
+    match error {
+        files::Error::Denied | files::Error::NotPermitted(_) => denied(),
+        files::Error::Io { source, .. } => message(system_fault(source), &format!("List files failed: {error}")),
+        _ => message(404, "Path is not a directory"),
+    }
+}
+
+pub(super) fn not_looked_up(error: &files::Error) -> Response {
+    match error {
+        files::Error::Io { source, .. } => message(system_fault(source), &format!("Exists failed: {error}")),
+        _ => denied(),
+    }
+}
+
+pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
+    let status = match error {
+        files::Error::Denied => return denied(),
+        files::Error::NotPermitted(_) => 403,
+        files::Error::NoSpace(_) => 507,
+        files::Error::Io { source, .. } => system_fault(source),
+        _ => 400,
+    };
+    let why = match error.raw_os_error() {
+        Some(errno) => python::os_error(&std::io::Error::from_raw_os_error(errno), Some(name)),
+        None => error.to_string(),
+    };
+    message(status, &format!("File upload failed: {why}"))
+}
+
+/// A shortage of descriptors or memory can be a client's doing, and passes; the rest is a broken disk.
+fn system_fault(error: &std::io::Error) -> u16 {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(ENOMEM | ENFILE | EMFILE) => 429,
+        _ => 500,
+    }
+}
