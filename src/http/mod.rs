@@ -12,7 +12,9 @@ use std::fmt;
 pub mod body;
 pub mod chunked;
 pub mod head;
+pub mod multipart;
 mod params;
+
 pub mod target;
 
 /// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
