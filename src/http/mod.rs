@@ -14,7 +14,7 @@ pub mod chunked;
 pub mod head;
 pub mod multipart;
 mod params;
-
+pub mod response;
 pub mod target;
 
 /// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
