@@ -1,1 +1,177 @@
-//! To come.
+//! HTTP/1.0 and HTTP/1.1 messages: bytes to values and back (RFC 9110, RFC 9112, RFC 7578).
+//!
+//! Everything in this folder is pure: no socket, no clock, no environment, no thread. Where the RFCs leave a
+//! choice between repairing a message and refusing it, it is refused, because a message that two parsers read
+//! differently is how requests are smuggled past a proxy.
+//!
+//! Not in scope: HTTP/0.9, HTTP/2, upgrades, content codings, transfer codings other than `chunked`, trailers
+//! (checked and dropped), `CONNECT` and `OPTIONS *`.
+
+use std::fmt;
+
+pub mod body;
+pub mod chunked;
+pub mod head;
+pub mod multipart;
+mod params;
+pub mod response;
+pub mod target;
+
+/// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Patch,
+    Options,
+    Other,
+}
+
+impl Method {
+    fn from_token(token: &str) -> Method {
+        match token {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "POST" => Method::Post,
+            "PUT" => Method::Put,
+            "DELETE" => Method::Delete,
+            "PATCH" => Method::Patch,
+            "OPTIONS" => Method::Options,
+            _ => Method::Other,
+        }
+    }
+}
+
+/// Why a request was refused. It names no status code: only `app/reply` chooses those.
+///
+/// Every one of them is the client's mistake, an unknown version or transfer coding too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    Malformed(&'static str),
+    TargetTooLong,
+    HeadTooLarge,
+    TooManyHeaders,
+    BodyTooLarge {
+        limit: u64,
+    },
+    /// The content type is not `multipart/form-data`.
+    NotMultipart,
+    /// The content type is `multipart/form-data` but names no boundary.
+    NoBoundary,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Malformed(reason) => f.write_str(reason),
+            Error::TargetTooLong => f.write_str("the request target is too long"),
+            Error::HeadTooLarge => f.write_str("the request head is too large"),
+            Error::TooManyHeaders => f.write_str("the request has too many headers"),
+            Error::BodyTooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
+            Error::NotMultipart => f.write_str("the content type is not multipart/form-data"),
+            Error::NoBoundary => f.write_str("the content type names no multipart boundary"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a request may cost before its body's own limit, which depends on the endpoint, applies.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Request line and headers together, blank line included.
+    pub head_bytes: usize,
+    pub headers: usize,
+    pub target_bytes: usize,
+    /// The extensions of one chunk.
+    pub chunk_line_bytes: usize,
+    /// All trailer lines of one body together.
+    pub trailer_bytes: usize,
+    /// The headers of one multipart part, blank line included.
+    pub part_head_bytes: usize,
+    pub parts: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            head_bytes: 64 * 1024,
+            headers: 128,
+            target_bytes: 16 * 1024,
+            chunk_line_bytes: 1024,
+            trailer_bytes: 16 * 1024,
+            part_head_bytes: 16 * 1024,
+            parts: 64,
+        }
+    }
+}
+
+/// Whether a Content-Type says JSON: `application/json` or `application/*+json`, any case, any parameters.
+pub fn is_json(content_type: &[u8]) -> bool {
+    let essence = params::essence(content_type).to_ascii_lowercase();
+    match essence.strip_prefix(b"application/") {
+        Some(b"json") => true,
+        Some(subtype) => subtype.len() > b"+json".len() && subtype.ends_with(b"+json"),
+        None => false,
+    }
+}
+
+/// A byte of a token: a method or a header's name (RFC 9110 section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// A byte that may stand in a header's value (RFC 9110 section 5.5), high bytes included.
+fn is_value_byte(byte: u8) -> bool {
+    byte == b'\t' || !byte.is_ascii_control()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_content_types_are_told_from_others() {
+        // JS-11
+        for yes in [
+            "application/json",
+            "APPLICATION/JSON",
+            "application/json; charset=utf-8",
+            "application/json;charset=utf-8",
+            "application/vnd.x+json",
+            "application/problem+JSON ; a=b",
+        ] {
+            assert!(is_json(yes.as_bytes()), "{yes}");
+        }
+        for no in [
+            "",
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "application/jsonx",
+            "application/+json",
+            "application/x; a=+json",
+            "text/json",
+            "xapplication/json",
+            "application/json text/plain",
+        ] {
+            assert!(!is_json(no.as_bytes()), "{no}");
+        }
+    }
+
+    #[test]
+    fn methods_are_case_sensitive() {
+        assert_eq!(Method::from_token("GET"), Method::Get);
+        assert_eq!(Method::from_token("get"), Method::Other);
+        assert_eq!(Method::from_token("Post"), Method::Other);
+        assert_eq!(Method::from_token("BREW"), Method::Other);
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_wrong() {
+        assert_eq!(Error::BodyTooLarge { limit: 7 }.to_string(), "the body is larger than 7 bytes");
+        assert_eq!(Error::Malformed("a header has no colon").to_string(), "a header has no colon");
+    }
+}

@@ -1,0 +1,270 @@
+//! A response: a value in, the bytes of its head out (RFC 9112 section 4, RFC 9110).
+//!
+//! Every response states its length, so nothing here is ever delimited by closing the connection. A header
+//! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date
+//! header, since there is no clock here and RFC 9110 section 6.6.1 lets a server without one leave it out.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs::File;
+
+use super::Method;
+use super::head::{Connection, Version};
+
+/// The interim answer to `Expect: 100-continue`.
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// An answer, ready to be written.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub payload: Payload,
+    headers: Vec<(&'static str, Cow<'static, str>)>,
+}
+
+/// Where the body comes from.
+#[derive(Debug)]
+pub enum Payload {
+    Empty,
+    Bytes(Vec<u8>),
+    /// `length` bytes of `file` from `offset` on.
+    File {
+        file: File,
+        offset: u64,
+        length: u64,
+    },
+}
+
+impl Payload {
+    fn length(&self) -> u64 {
+        match self {
+            Payload::Empty => 0,
+            Payload::Bytes(bytes) => bytes.len() as u64,
+            Payload::File { length, .. } => *length,
+        }
+    }
+}
+
+impl Response {
+    pub fn new(status: u16, payload: Payload) -> Response {
+        Response { status, payload, headers: Vec::new() }
+    }
+
+    /// Adds a header. Whatever is not printable ASCII in its value becomes `?`. The framing headers are
+    /// written by [`Response::encode_head`] and must not be added here.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Response {
+        let mut value = value.into();
+        if !value.chars().all(is_plain) {
+            value = value.chars().map(|c| if is_plain(c) { c } else { '?' }).collect();
+        }
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The value of a header that was added, by its name as it was added.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether the payload is to be written after the head (RFC 9112 section 6.3). `method` is the request's.
+    pub fn has_body(&self, method: Method) -> bool {
+        method != Method::Head && may_have_body(self.status)
+    }
+
+    /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the
+    /// request's: the answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection
+    /// stays open.
+    pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        if may_have_body(self.status) {
+            push(&mut head, "Content-Length", &self.payload.length().to_string());
+        }
+        match (connection, version) {
+            (Connection::Close, _) => push(&mut head, "Connection", "close"),
+            (Connection::KeepAlive, Version::Http10) => push(&mut head, "Connection", "keep-alive"),
+            (Connection::KeepAlive, Version::Http11) => {}
+        }
+        push(&mut head, "X-Content-Type-Options", "nosniff");
+        for (name, value) in &self.headers {
+            push(&mut head, name, value);
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c == ' ' || c.is_ascii_graphic()
+}
+
+fn may_have_body(status: u16) -> bool {
+    !matches!(status, 100..=199 | 204 | 304)
+}
+
+fn push(head: &mut String, name: &str, value: &str) {
+    for piece in [name, ": ", value, "\r\n"] {
+        head.push_str(piece);
+    }
+}
+
+/// The reason phrase of a status code.
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        200 => "OK",
+        204 => "No Content",
+        206 => "Partial Content",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
+        422 => "Unprocessable Content",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        503 => "Service Unavailable",
+        507 => "Insufficient Storage",
+        // RFC 9112 section 4 allows an empty phrase.
+        _ => "",
+    }
+}
+
+/// A Content-Disposition that has a client save the body under this name (RFC 6266, RFC 8187).
+///
+/// A name of plain characters is given as it is. Any other is given twice: with `_` for each character that
+/// is not plain, and percent-encoded for clients that know better. Bytes that are not UTF-8 are given as
+/// U+FFFD.
+pub fn content_disposition(filename: &[u8]) -> String {
+    // Some clients decode a percent sequence in the first form, so `%` is not plain there.
+    let is_safe = |c: char| is_plain(c) && !matches!(c, '"' | '\\' | '%');
+    let name = String::from_utf8_lossy(filename);
+    let fallback: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    let mut value = format!("attachment; filename=\"{fallback}\"");
+    if fallback != name {
+        value.push_str("; filename*=utf-8''");
+        for byte in name.bytes() {
+            match byte {
+                b if b.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&b) => value.push(char::from(b)),
+                b => write!(value, "%{b:02X}").expect("a String takes every write"),
+            }
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_head(response: &Response, version: Version, connection: Connection, expected: &str) {
+        let head = String::from_utf8(response.encode_head(version, connection)).unwrap();
+        assert_eq!(head, expected);
+    }
+
+    #[test]
+    fn a_head_states_length_and_connection() {
+        let response =
+            Response::new(200, Payload::Bytes(b"{}".to_vec())).with("Content-Type", "application/json");
+        let expected = |connection: &str| {
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{connection}X-Content-Type-Options: nosniff\r\n\
+                 Content-Type: application/json\r\n\r\n"
+            )
+        };
+        check_head(&response, Version::Http11, Connection::KeepAlive, &expected(""));
+        check_head(&response, Version::Http11, Connection::Close, &expected("Connection: close\r\n"));
+        check_head(&response, Version::Http10, Connection::Close, &expected("Connection: close\r\n"));
+        check_head(
+            &response,
+            Version::Http10,
+            Connection::KeepAlive,
+            &expected("Connection: keep-alive\r\n"),
+        );
+    }
+
+    #[test]
+    fn every_payload_states_its_length() {
+        let file = File::open("/dev/null").unwrap();
+        for (payload, length) in [
+            (Payload::Empty, 0),
+            (Payload::Bytes(vec![0; 10]), 10),
+            (Payload::File { file, offset: 5, length: u64::MAX }, u64::MAX),
+        ] {
+            let expected = format!(
+                "HTTP/1.1 404 Not Found\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+            );
+            check_head(&Response::new(404, payload), Version::Http11, Connection::KeepAlive, &expected);
+        }
+    }
+
+    #[test]
+    fn a_status_without_a_body_has_no_length() {
+        for status in [100, 204, 304] {
+            let response = Response::new(status, Payload::Empty);
+            let head =
+                String::from_utf8(response.encode_head(Version::Http11, Connection::KeepAlive)).unwrap();
+            assert!(!head.contains("Content-Length"), "{head}");
+            assert!(!response.has_body(Method::Get));
+        }
+    }
+
+    #[test]
+    fn an_answer_to_head_has_the_headers_of_get_and_no_body() {
+        // HP-29
+        let response = Response::new(200, Payload::Bytes(b"{}".to_vec()));
+        assert!(response.has_body(Method::Get) && response.has_body(Method::Other));
+        assert!(!response.has_body(Method::Head));
+    }
+
+    #[test]
+    fn a_header_value_cannot_leave_its_line() {
+        // DL-09
+        let response = Response::new(200, Payload::Empty)
+            .with("Allow", "a\r\nSet-Cookie: a=b\0\t\u{7f}\u{e9}".to_owned());
+        assert_eq!(response.header("Allow"), Some("a??Set-Cookie: a=b????"));
+        assert_eq!(response.header("Nothing"), None);
+    }
+
+    #[test]
+    fn a_plain_file_name_is_given_as_it_is() {
+        // DL-13
+        assert_eq!(content_disposition(b"f.txt"), r#"attachment; filename="f.txt""#);
+        assert_eq!(content_disposition(b"a b;c=d'.txt"), r#"attachment; filename="a b;c=d'.txt""#);
+    }
+
+    #[test]
+    fn any_other_file_name_is_given_twice() {
+        // DL-09
+        for (name, expected) in [
+            (&b"q\"q"[..], r#"attachment; filename="q_q"; filename*=utf-8''q%22q"#),
+            (b"b\\b", r#"attachment; filename="b_b"; filename*=utf-8''b%5Cb"#),
+            (b"p%41", r#"attachment; filename="p_41"; filename*=utf-8''p%2541"#),
+            ("\u{5206}.txt".as_bytes(), r#"attachment; filename="_.txt"; filename*=utf-8''%E5%88%86.txt"#),
+            (b"caf\xe9 x", r#"attachment; filename="caf_ x"; filename*=utf-8''caf%EF%BF%BD%20x"#),
+            (
+                b"n\r\nSet-Cookie: a=b",
+                r#"attachment; filename="n__Set-Cookie: a=b"; filename*=utf-8''n%0D%0ASet-Cookie%3A%20a%3Db"#,
+            ),
+        ] {
+            assert_eq!(content_disposition(name), expected);
+        }
+    }
+
+    #[test]
+    fn every_status_the_server_uses_has_a_phrase() {
+        for status in [
+            100, 200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 413, 414, 416, 422, 429, 431, 500, 503,
+            507,
+        ] {
+            assert!(!reason(status).is_empty(), "{status}");
+        }
+    }
+}
