@@ -11,9 +11,11 @@ use std::fmt;
 
 pub mod body;
 pub mod chunked;
+pub mod date;
 pub mod head;
 pub mod multipart;
 mod params;
+pub mod range;
 pub mod response;
 pub mod target;
 

@@ -138,6 +138,21 @@ pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> 
     retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))
 }
 
+/// Sends at most `length` bytes of a file from `offset` on, without copying them (sendfile(2)); returns how many, 0 at the
+/// end of the file.
+///
+/// # Errors
+/// `EAGAIN` when the socket takes nothing now, and whatever else sendfile(2) reports.
+pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<usize> {
+    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST_SENT_BYTES);
+    // SAFETY: the pointer is to a writable integer; the rest are integers, and both descriptors are open.
+    check_length(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut offset, length) })
+}
+
+/// One sendfile(2) at most, so that a deadline is looked at now and then.
+const MOST_SENT_BYTES: usize = 16 << 20;
+
 /// Lets this many connections wait to be accepted (std asks for 128). On Linux a second listen(2) just changes it.
 ///
 /// # Errors

@@ -1,0 +1,147 @@
+//! One request and its answer on one connection: the body as it is asked for, the answer in one write, or begun early.
+
+use super::Limits;
+use super::wire::{Fault, Pace, Wire, Written};
+use crate::app::{App, BodyError, Client, Incoming, reply};
+use crate::http::body::Body;
+use crate::http::head::{Connection as Persistence, Head, Version};
+use crate::http::response::{CONTINUE, Payload, Response};
+use crate::http::{self};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// What is known of the request while it is worked on.
+pub(super) struct Exchange<'a> {
+    wire: &'a Wire,
+    head: &'a Head,
+    limits: &'a Limits,
+    http_limits: &'a http::Limits,
+    /// What has arrived; the first `taken` bytes are done with.
+    input: &'a mut Vec<u8>,
+    taken: usize,
+    body: Option<Body>,
+    pace: Pace,
+    answer: Answer,
+}
+
+/// How far the answer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    NotBegun,
+    /// Its head has been sent, without a length.
+    Begun,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(wire: &'a Wire, head: &'a Head, input: &'a mut Vec<u8>, limits: &'a Limits, app: &'a App) -> Self {
+        let (taken, pace) = (0, Pace::new(limits));
+        let http_limits = &app.limits.http;
+        Self { wire, head, limits, http_limits, input, taken, body: None, pace, answer: Answer::NotBegun }
+    }
+
+    /// Whether all of the request has been read, so that what follows is the next one.
+    pub(super) fn is_read(&self) -> bool {
+        match &self.body {
+            Some(body) => body.is_done(),
+            None => matches!(self.head.framing, http::head::Framing::None | http::head::Framing::Length(0)),
+        }
+    }
+
+    /// Sends the answer, or the rest of it.
+    pub(super) fn write(&mut self, response: &Response, persistence: Persistence) -> Result<(), Fault> {
+        let mut pace = Pace::new(self.limits);
+        let bytes: &[u8] = match &response.payload {
+            Payload::Bytes(bytes) => bytes,
+            Payload::Empty | Payload::File { .. } => &[],
+        };
+        match (self.answer, self.head.version) {
+            (Answer::Begun, Version::Http10) => return self.wire.write(&[bytes], &mut pace),
+            (Answer::Begun, Version::Http11) => {
+                let size = format!("{:x}\r\n", bytes.len());
+                return self.wire.write(&[size.as_bytes(), bytes, b"\r\n0\r\n\r\n"], &mut pace);
+            }
+            (Answer::NotBegun, _) => {}
+        }
+        let head = response.encode_head(self.head.version, persistence);
+        if !response.has_body(self.head.method) {
+            return self.wire.write(&[&head], &mut pace);
+        }
+        self.wire.write(&[&head, bytes], &mut pace)?;
+        match &response.payload {
+            Payload::File { file, offset, length } => self.wire.write_file(file, *offset, *length, &mut pace),
+            Payload::Empty | Payload::Bytes(_) => Ok(()),
+        }
+    }
+
+    /// Leaves in the input only what belongs to the next request.
+    pub(super) fn finish(self) {
+        self.input.drain(..self.taken.min(self.input.len()));
+    }
+}
+
+impl Incoming for Exchange<'_> {
+    fn accept(&mut self, limit_bytes: u64) -> Result<(), BodyError> {
+        let body = Body::new(self.head.framing, limit_bytes, self.http_limits)?;
+        // A client that has begun to send does not wait to be asked.
+        let must_ask = self.head.expect_continue && self.input.is_empty() && !body.is_done();
+        self.body = Some(body);
+        self.pace = Pace::new(self.limits);
+        if must_ask {
+            self.wire.write(&[CONTINUE], &mut self.pace).map_err(lost)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<&[u8], BodyError> {
+        let Some(body) = &mut self.body else { return Ok(&[]) };
+        let (start, length) = loop {
+            if body.is_done() {
+                return Ok(&[]);
+            }
+            let rest = self.input.get(self.taken..).unwrap_or_default();
+            let decoded = body.decode(rest)?;
+            let end = self.taken + decoded.consumed;
+            let (consumed, length) = (decoded.consumed, decoded.data.len());
+            // Where the data lies within what was consumed, which also had framing.
+            let start = decoded.data.as_ptr().addr().wrapping_sub(self.input.as_ptr().addr());
+            self.taken = end;
+            if length > 0 {
+                break (start, length);
+            }
+            if consumed == 0 {
+                self.input.drain(..self.taken);
+                self.taken = 0;
+                let count = self.wire.fill(self.input, self.pace.deadline()).map_err(lost)?;
+                self.pace.passed(count);
+            }
+        };
+        Ok(self.input.get(start..start + length).unwrap_or_default())
+    }
+}
+
+fn lost(fault: Fault) -> BodyError {
+    match fault {
+        Fault::Late => BodyError::Late,
+        Fault::Ended => BodyError::Lost(io::ErrorKind::UnexpectedEof.into()),
+        Fault::Broken(error) => BodyError::Lost(error),
+    }
+}
+
+impl Client for Exchange<'_> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wire.descriptor())
+    }
+
+    fn nudge(&mut self) -> io::Result<()> {
+        let bytes = match (self.answer, self.head.version) {
+            (Answer::NotBegun, version) => reply::executed_early().encode_early_head(version, self.head.connection),
+            // White space before the JSON.
+            (Answer::Begun, Version::Http11) => b"1\r\n \r\n".to_vec(),
+            (Answer::Begun, Version::Http10) => b" ".to_vec(),
+        };
+        if self.wire.write_now(&bytes)? == Written::All {
+            self.answer = Answer::Begun;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! A stream under a [`Deadline`]: fill a buffer, write all of a payload, close without losing what was written.
+//!
+//! The socket never blocks; every wait is a poll(2) up to an instant.
+
+use super::Limits;
+use crate::deadline::Deadline;
+use crate::sys::poll::{PollFd, poll, read_append, send_file};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// How much a connection that is being closed may still send, and for how long. Enough that a client which sends a large
+/// body without looking comes to see the answer.
+const DRAINED_BYTES: usize = 512 << 20;
+const DRAINED_TIME: Duration = Duration::from_secs(10);
+/// For a client that has sent all it wanted to.
+const PARTING_TIME: Duration = Duration::from_secs(1);
+
+/// The stream.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+}
+
+/// Why reading or writing did not go on.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Late,
+    /// The peer has shut down its sending side.
+    Ended,
+    Broken(io::Error),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late => f.write_str("the peer was too slow"),
+            Self::Ended => f.write_str("the peer closed the connection"),
+            Self::Broken(error) => write!(f, "the connection broke: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// How long a transfer may take: a fixed time, and more for each byte that has passed. So a single byte now and then buys
+/// next to nothing, and a large file over a slow line arrives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    started: Instant,
+    limits: Limits,
+    passed_bytes: u64,
+}
+
+impl Pace {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { started: Instant::now(), limits: *limits, passed_bytes: 0 }
+    }
+
+    pub(super) fn passed(&mut self, bytes: usize) {
+        self.passed_bytes += bytes as u64;
+    }
+
+    pub(super) fn deadline(&self) -> Deadline {
+        let earned = Duration::from_secs(self.passed_bytes / self.limits.slowest_bytes_per_second.max(1));
+        Deadline::after(self.started, self.limits.transfer + earned)
+    }
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Reads what has arrived, at least one byte, to the end of the buffer.
+    pub(super) fn fill(&self, buffer: &mut Vec<u8>, deadline: Deadline) -> Result<usize, Fault> {
+        loop {
+            match read_append(self.stream.as_fd(), buffer, READ_BYTES) {
+                Ok(0) => return Err(Fault::Ended),
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !self.is_readable_by(deadline)? {
+                return Err(Fault::Late);
+            }
+        }
+    }
+
+    /// Waits for something to read.
+    pub(super) fn is_readable_by(&self, deadline: Deadline) -> io::Result<bool> {
+        Ok(poll(&mut [PollFd::readable(self.stream.as_fd())], Some(deadline.instant()))? > 0)
+    }
+
+    /// Writes all of these pieces, in one call if the socket takes them.
+    pub(super) fn write(&self, pieces: &[&[u8]], pace: &mut Pace) -> Result<(), Fault> {
+        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut left = slices.as_mut_slice();
+        // Skips empty pieces.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            let count = self.when_writable(pace, || (&self.stream).write_vectored(left))?;
+            IoSlice::advance_slices(&mut left, count);
+        }
+        Ok(())
+    }
+
+    /// Writes this part of a file. A file that has become shorter breaks the connection: what was promised can not be
+    /// kept, and nothing else may be taken for it.
+    pub(super) fn write_file(&self, file: &File, offset: u64, length: u64, pace: &mut Pace) -> Result<(), Fault> {
+        let (mut at, end) = (offset, offset.saturating_add(length));
+        while at < end {
+            let count = self.when_writable(pace, || send_file(self.stream.as_fd(), file.as_fd(), at, end - at))?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes these bytes if the socket takes them all at once; not a single one otherwise, if it takes none.
+    pub(super) fn write_now(&self, bytes: &[u8]) -> io::Result<Written> {
+        match (&self.stream).write(bytes) {
+            Ok(count) if count == bytes.len() => Ok(Written::All),
+            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Written::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn when_writable(&self, pace: &mut Pace, mut write: impl FnMut() -> io::Result<usize>) -> Result<usize, Fault> {
+        loop {
+            match write() {
+                Ok(0) => return Err(Fault::Broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => {
+                    pace.passed(count);
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let until = pace.deadline().instant();
+            if poll(&mut [PollFd::writable(self.stream.as_fd())], Some(until))? == 0 {
+                return Err(Fault::Late);
+            }
+        }
+    }
+
+    /// Says that nothing more will come, takes in what is still on its way, and closes. Closing with unread input would
+    /// send a reset, which can take the answer away from a client that has not read it yet (RFC 9112 section 9.6).
+    pub(super) fn close(self, rest: Rest) {
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let until = Deadline::within(match rest {
+            Rest::Unread => DRAINED_TIME,
+            Rest::Nothing => PARTING_TIME,
+        });
+        let mut buffer = Vec::new();
+        let mut drained = 0;
+        while let Ok(count) = self.fill(&mut buffer, until) {
+            buffer.clear();
+            drained += count;
+            if drained > DRAINED_BYTES || until.has_passed() {
+                return;
+            }
+        }
+    }
+}
+
+/// What became of bytes that could not wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    All,
+    Nothing,
+}
+
+/// What the peer may still be sending when a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// The rest of a body.
+    Unread,
+    Nothing,
+}
