@@ -1,1 +1,268 @@
-//! Files: to come.
+//! Files and directories by descriptor: open(2), openat2(2), stat(2), getdents64(2) and their `*at` relatives.
+//!
+//! No function here but [`open_directory`] takes a path of more than one component and lets the kernel follow links
+//! in it freely: the others take a directory's descriptor and the name of one entry of it (and never follow that
+//! entry), or ask the kernel to confine the path ([`open_beneath`]).
+//!
+//! Every descriptor is closed on exec.
+
+use super::{check, check_length, retry};
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use libc::{EACCES, EDQUOT, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENXIO, EPERM, EROFS};
+
+/// What stat(2) tells, as far as it is of use here.
+#[derive(Debug, Clone, Copy)]
+pub struct Stat {
+    pub kind: Kind,
+    pub size: u64,
+    pub modified: Modified,
+    pub identity: Identity,
+    /// No name leads to it any more (a link count of 0).
+    pub deleted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+    /// A FIFO, a device, a socket.
+    Other,
+}
+
+/// Two descriptors with the same identity are of the same object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// When the content last changed. `seconds` since the epoch may be negative; `nanoseconds` go forward from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modified {
+    pub seconds: i64,
+    pub nanoseconds: u32,
+}
+
+impl Modified {
+    pub fn epoch_seconds(self) -> f64 {
+        self.seconds as f64 + f64::from(self.nanoseconds) * 1e-9
+    }
+}
+
+/// Opens a directory by its path, links followed, as a place to start from (`O_PATH`).
+pub fn open_directory(path: &CStr) -> io::Result<OwnedFd> {
+    openat(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY, 0)
+}
+
+/// Opens a directory below another as a place to start from (`O_PATH`): openat2(2) with `RESOLVE_BENEATH`. Links are
+/// followed by the kernel for as long as they are relative and stay below. `EAGAIN` means that a rename was in the way.
+pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
+    /// `struct open_how` as the kernel first published it; the size that is passed tells it so.
+    #[repr(C)]
+    struct OpenHow {
+        flags: u64,
+        mode: u64,
+        resolve: u64,
+    }
+    let how = OpenHow {
+        flags: u64::from((libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC).unsigned_abs()),
+        mode: 0,
+        // The one implies the other for now only, the manual says.
+        resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
+    };
+    let opened = retry(|| {
+        // SAFETY: `path` is NUL-terminated and `how` is a live value of the size given; the kernel writes to neither.
+        let returned = unsafe {
+            libc::syscall(
+                libc::SYS_openat2,
+                directory.as_raw_fd(),
+                path.as_ptr(),
+                &raw const how,
+                size_of::<OpenHow>(),
+            )
+        };
+        check(libc::c_int::try_from(returned).unwrap_or(-1))
+    })?;
+    // SAFETY: the kernel has just given out this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+}
+
+/// Opens whatever an entry is, a link too, without touching it (`O_PATH`).
+pub fn open_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    openat(directory.as_raw_fd(), name, libc::O_PATH | libc::O_NOFOLLOW, 0)
+}
+
+/// Opens an entry for reading. It does not wait for a FIFO's writer and makes no terminal ours.
+pub fn open_to_read(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    openat(directory.as_raw_fd(), name, flags, 0)
+}
+
+/// Opens an entry that is a directory, for [`read_directory`].
+pub fn open_to_list(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    openat(directory.as_raw_fd(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_DIRECTORY, 0)
+}
+
+/// Creates a file for writing that did not exist, mode 0666 less the umask.
+pub fn create(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    openat(directory.as_raw_fd(), name, flags, 0o666)
+}
+
+fn openat(
+    directory: libc::c_int,
+    path: &CStr,
+    flags: libc::c_int,
+    mode: libc::c_uint,
+) -> io::Result<OwnedFd> {
+    let opened = retry(|| {
+        // SAFETY: `path` is NUL-terminated; a mode is passed, as `O_CREAT` asks for.
+        check(unsafe { libc::openat(directory, path.as_ptr(), flags | libc::O_CLOEXEC, mode) })
+    })?;
+    // SAFETY: the kernel has just given out this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+}
+
+pub fn make_directory(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    // SAFETY: `name` is NUL-terminated.
+    check(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), 0o755) })?;
+    Ok(())
+}
+
+/// Renames an entry within its directory, in place of whatever file or link has the new name.
+pub fn rename(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    let directory = directory.as_raw_fd();
+    // SAFETY: both names are NUL-terminated.
+    check(unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) })?;
+    Ok(())
+}
+
+pub fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    // SAFETY: `name` is NUL-terminated.
+    check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) })?;
+    Ok(())
+}
+
+/// fstat(2); it works on an `O_PATH` descriptor.
+pub fn stat(object: BorrowedFd<'_>) -> io::Result<Stat> {
+    let mut buffer = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `buffer` has the size and alignment of a `stat`.
+    check(unsafe { libc::fstat(object.as_raw_fd(), buffer.as_mut_ptr()) })?;
+    // SAFETY: fstat succeeded, so it filled the buffer.
+    Ok(Stat::from(unsafe { buffer.assume_init() }))
+}
+
+/// fstatat(2) of an entry; of a link itself, not of its target.
+pub fn stat_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
+    let mut buffer = MaybeUninit::<libc::stat>::uninit();
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: `name` is NUL-terminated, and `buffer` has the size and alignment of a `stat`.
+    check(unsafe { libc::fstatat(directory.as_raw_fd(), name.as_ptr(), buffer.as_mut_ptr(), flags) })?;
+    // SAFETY: fstatat succeeded, so it filled the buffer.
+    Ok(Stat::from(unsafe { buffer.assume_init() }))
+}
+
+impl From<libc::stat> for Stat {
+    fn from(stat: libc::stat) -> Stat {
+        Stat {
+            kind: match stat.st_mode & libc::S_IFMT {
+                libc::S_IFREG => Kind::File,
+                libc::S_IFDIR => Kind::Directory,
+                libc::S_IFLNK => Kind::Link,
+                _ => Kind::Other,
+            },
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: Modified {
+                seconds: stat.st_mtime,
+                nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            },
+            identity: Identity { device: stat.st_dev, inode: stat.st_ino },
+            deleted: stat.st_nlink == 0,
+        }
+    }
+}
+
+/// The text of a link that [`open_entry`] opened: readlinkat(2) with an empty path.
+pub fn read_link(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    // A link's text is shorter than PATH_MAX, so a full buffer would be a cut one: the kernel cannot make one.
+    let mut text = vec![0_u8; 4096];
+    // SAFETY: the path is NUL-terminated, and the buffer is writable for the length given.
+    let length = check_length(unsafe {
+        libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len())
+    })?;
+    text.truncate(length);
+    Ok(text)
+}
+
+/// Whether an object is in a procfs, whose links may lead where their text does not say (proc(5), "magic links").
+pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut buffer = MaybeUninit::<libc::statfs>::uninit();
+    retry(|| {
+        // SAFETY: `buffer` has the size and alignment of a `statfs`.
+        check(unsafe { libc::fstatfs(object.as_raw_fd(), buffer.as_mut_ptr()) })
+    })?;
+    // SAFETY: fstatfs succeeded, so it filled the buffer.
+    let filesystem = unsafe { buffer.assume_init() };
+    Ok(filesystem.f_type == libc::PROC_SUPER_MAGIC as _)
+}
+
+/// Reads a directory that [`open_to_list`] opened, to its end: each entry's name, and its kind where the file system
+/// says it (else [`Kind::Other`]); `.` and `..` are left out.
+pub fn read_directory(directory: BorrowedFd<'_>, mut each: impl FnMut(&CStr, Kind)) -> io::Result<()> {
+    let mut buffer = vec![0_u8; 64 * 1024];
+    loop {
+        // SAFETY: the buffer is writable for the length given.
+        let returned = unsafe {
+            libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
+        };
+        let filled = check_length(isize::try_from(returned).unwrap_or(-1))?;
+        if filled == 0 {
+            return Ok(());
+        }
+        let mut records = buffer.get(..filled).unwrap_or_default();
+        while let Some((name, kind, rest)) = next_record(records) {
+            if name != c"." && name != c".." {
+                each(name, kind);
+            }
+            records = rest;
+        }
+    }
+}
+
+/// Takes the first `struct linux_dirent64` off: inode (8 bytes), offset (8), record length (2), type (1), name.
+fn next_record(records: &[u8]) -> Option<(&CStr, Kind, &[u8])> {
+    let length = u16::from_ne_bytes(records.get(16..18)?.try_into().ok()?);
+    let (record, rest) = records.split_at_checked(usize::from(length))?;
+    let kind = match *record.get(18)? {
+        libc::DT_REG => Kind::File,
+        libc::DT_DIR => Kind::Directory,
+        libc::DT_LNK => Kind::Link,
+        _ => Kind::Other,
+    };
+    let name = CStr::from_bytes_until_nul(record.get(19..)?).ok()?;
+    Some((name, kind, rest))
+}
+
+/// mkfifo(3), which std lacks.
+#[cfg(test)]
+pub(crate) fn make_fifo(path: &CStr) -> io::Result<()> {
+    // SAFETY: `path` is NUL-terminated.
+    check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) })?;
+    Ok(())
+}
+
+/// renameat2(2) with `RENAME_EXCHANGE`, which std lacks.
+#[cfg(test)]
+pub(crate) fn exchange(one: &CStr, other: &CStr) -> io::Result<()> {
+    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
+    // SAFETY: both paths are NUL-terminated.
+    let returned =
+        unsafe { libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), flags) };
+    check(libc::c_int::try_from(returned).unwrap_or(-1))?;
+    Ok(())
+}
