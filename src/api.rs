@@ -46,12 +46,18 @@ impl ExecuteRequest {
         let read = reader.deserialize_any(BodyVisitor).and_then(|fields| reader.end().map(|()| fields));
         let fields = read.map_err(|error| not_json(body, &error))?;
         let Some(Fields { command, timeout_seconds }) = fields else {
-            return Err(Invalid::new("model_attributes_type", None, "Input should be a valid dictionary or object"));
+            return Err(Invalid::new(
+                "model_attributes_type",
+                None,
+                "Input should be a valid dictionary or object",
+            ));
         };
         let command = match command {
             None => return Err(Invalid::new("missing", Some("command"), "Field required")),
             Some(Scalar::Text(command)) => command,
-            Some(_) => return Err(Invalid::new("string_type", Some("command"), "Input should be a valid string")),
+            Some(_) => {
+                return Err(Invalid::new("string_type", Some("command"), "Input should be a valid string"));
+            }
         };
         let number = Some("timeout_seconds");
         let timeout_seconds = match timeout_seconds {
@@ -414,7 +420,11 @@ mod tests {
         for depth in [200, 100_000] {
             for field in ["x", "command"] {
                 let nested = format!(r#""{field}":{}{}"#, "[".repeat(depth), "]".repeat(depth));
-                let body = if field == "x" { format!(r#"{{"command":"deep",{nested}}}"#) } else { format!("{{{nested}}}") };
+                let body = if field == "x" {
+                    format!(r#"{{"command":"deep",{nested}}}"#)
+                } else {
+                    format!("{{{nested}}}")
+                };
                 let read = std::thread::Builder::new()
                     .stack_size(128 * 1024)
                     .spawn(move || ExecuteRequest::from_json(body.as_bytes()))
@@ -436,10 +446,10 @@ mod tests {
             b"{\"command\":\"echo a\",}",
             b"{'command':'x'}",
             b"{\"command\":\"a\nb\"}",
-            b"{\"command\":NaN}",                       // JS-10
-            b"{\"command\":\"echo a\",\"x\":NaN}",      // JS-10
-            b"{\"command\":\"\\ud83d\"}",               // JS-03
-            b"{\"command\":\"\\ude00\\ud83d\"}",        // JS-03
+            b"{\"command\":NaN}",                  // JS-10
+            b"{\"command\":\"echo a\",\"x\":NaN}", // JS-10
+            b"{\"command\":\"\\ud83d\"}",          // JS-03
+            b"{\"command\":\"\\ude00\\ud83d\"}",   // JS-03
             b"{\"command\":\"\xff\"}",
             b"{\"command\":\"a\",\"timeout_seconds\":1e999}",
         ] {

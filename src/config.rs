@@ -172,7 +172,9 @@ impl Config {
 
     fn set_from_variables(&mut self) -> Result<(), Unusable> {
         for setting in &SETTINGS {
-            let Some(value) = self.environment.iter().find(|(name, _)| name == setting.variable) else { continue };
+            let Some(value) = self.environment.iter().find(|(name, _)| name == setting.variable) else {
+                continue;
+            };
             let value = trimmed(&value.1);
             // A blank one counts as unset, as in `VARIABLE=${UNSET}`; but a time limit is too grave for silence.
             if value.is_empty() && setting.wrong_variable == WrongVariable::Refuse {
@@ -213,9 +215,11 @@ pub fn invocation(
                 let setting = SETTINGS.iter().find(|setting| setting.flag == flag);
                 let setting = setting.ok_or_else(|| unusable(format!("there is no option {flag}")))?;
                 let value = value.or_else(|| arguments.next());
-                let value = value.ok_or_else(|| unusable(format!("{flag} needs a value: {}", setting.value)))?;
-                (setting.set)(&mut config, &trimmed(&value))
-                    .map_err(|reason| Unusable(format!("{flag} is {:?}: {reason}", value.to_string_lossy())))?;
+                let value =
+                    value.ok_or_else(|| unusable(format!("{flag} needs a value: {}", setting.value)))?;
+                (setting.set)(&mut config, &trimmed(&value)).map_err(|reason| {
+                    Unusable(format!("{flag} is {:?}: {reason}", value.to_string_lossy()))
+                })?;
             }
             _ => words.push(argument),
         }
@@ -227,7 +231,9 @@ pub fn invocation(
         (Some(b"healthcheck"), None, None) => Ok(Invocation::Healthcheck(config.listen)),
         (Some(b"install"), Some(directory), None) => Ok(Invocation::Install(directory.into())),
         (Some(b"install"), None, _) => Err(unusable("install needs a directory".into())),
-        (Some(word), ..) => Err(unusable(format!("can not make sense of {:?}", String::from_utf8_lossy(word)))),
+        (Some(word), ..) => {
+            Err(unusable(format!("can not make sense of {:?}", String::from_utf8_lossy(word))))
+        }
     }
 }
 
@@ -286,7 +292,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 fn float(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     let stray = bytes.iter().enumerate().any(|(index, byte)| {
-        let is_digit = |index: Option<usize>| index.and_then(|index| bytes.get(index)).is_some_and(u8::is_ascii_digit);
+        let is_digit =
+            |index: Option<usize>| index.and_then(|index| bytes.get(index)).is_some_and(u8::is_ascii_digit);
         *byte == b'_' && !(is_digit(index.checked_sub(1)) && is_digit(index.checked_add(1)))
     });
     if stray { None } else { text.replace('_', "").parse().ok() }
@@ -329,16 +336,27 @@ mod tests {
     #[track_caller]
     fn timeout(value: &str, expected: f64, warnings: usize) {
         let config = config(&[], &[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
-        assert_eq!((config.app.exec_timeout_seconds, config.warnings.len()), (expected, warnings), "{value:?}");
+        assert_eq!(
+            (config.app.exec_timeout_seconds, config.warnings.len()),
+            (expected, warnings),
+            "{value:?}"
+        );
         assert!(config.warnings.iter().all(|warning| warning.contains(&format!("{:?}", value.trim()))));
     }
 
     #[test]
     fn a_timeout_is_read_as_python_reads_a_float() {
         // CG-02, CG-04
-        for (value, expected) in
-            [(" 5 ", 5.0), ("5\n", 5.0), ("+5", 5.0), ("5.", 5.0), (".5", 0.5), ("1e3", 1000.0), ("1_000", 1000.0), ("1.7e308", 1.7e308)]
-        {
+        for (value, expected) in [
+            (" 5 ", 5.0),
+            ("5\n", 5.0),
+            ("+5", 5.0),
+            ("5.", 5.0),
+            (".5", 0.5),
+            ("1e3", 1000.0),
+            ("1_000", 1000.0),
+            ("1.7e308", 1.7e308),
+        ] {
             timeout(value, expected, 0);
         }
     }
@@ -346,7 +364,9 @@ mod tests {
     #[test]
     fn a_timeout_that_is_none_is_a_warning_and_300() {
         // CG-03
-        for value in ["5s", "", " ", "5,0", "0x10", "five", "5 5", "_5", "5_", "1__0", "0", "-1", "nan", "inf", "1e999"] {
+        for value in [
+            "5s", "", " ", "5,0", "0x10", "five", "5 5", "_5", "5_", "1__0", "0", "-1", "nan", "inf", "1e999",
+        ] {
             timeout(value, 300.0, 1);
         }
         let variable = (OsString::from("SANDBOX_EXEC_TIMEOUT_SECONDS"), OsString::from_vec(b"\xff".to_vec()));
@@ -395,9 +415,15 @@ mod tests {
 
     #[test]
     fn the_other_commands_are_understood() {
-        assert!(matches!(invoke(&["--version"], &[]), Ok(Invocation::Print(text)) if text.starts_with("sandbox-runtime ")));
-        assert!(matches!(invoke(&["install", "/x"], &[]), Ok(Invocation::Install(path)) if path == PathBuf::from("/x")));
+        assert!(
+            matches!(invoke(&["--version"], &[]), Ok(Invocation::Print(text)) if text.starts_with("sandbox-runtime "))
+        );
+        assert!(
+            matches!(invoke(&["install", "/x"], &[]), Ok(Invocation::Install(path)) if path.as_os_str() == "/x")
+        );
         let port = invoke(&["healthcheck", "--listen", "9000"], &[]);
-        assert!(matches!(port, Ok(Invocation::Healthcheck(listen)) if listen == Listen::parse("9000").unwrap()));
+        assert!(
+            matches!(port, Ok(Invocation::Healthcheck(listen)) if listen == Listen::parse("9000").unwrap())
+        );
     }
 }

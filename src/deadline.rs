@@ -48,7 +48,10 @@ mod tests {
         // CG-02
         for number in [3e9, 1e10, 1e18, 1e19, 1.7e308, 77_777_777_777_777_777_777.0] {
             let time = seconds(number).unwrap();
-            assert!(Deadline::within(time) > Deadline::within(Duration::from_secs(2_000_000_000)), "{number}");
+            assert!(
+                Deadline::within(time) > Deadline::within(Duration::from_secs(2_000_000_000)),
+                "{number}"
+            );
         }
     }
 

@@ -11,7 +11,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-const FORWARDED: [Signal; 6] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+const FORWARDED: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// Starts the server with these arguments, and returns how it ended: its exit status, or 128 + the signal's number.
 ///
@@ -22,7 +23,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
     let signals = BlockedSignals::block(&awaited);
     // std gives the child an empty signal mask. A group of its own, so that Ctrl-C at a terminal reaches the server
     // once, from here, and not a second time from the terminal.
-    let server = Command::new("/proc/self/exe").arg0("sandbox-runtime").args(arguments).process_group(0).spawn()?;
+    let server =
+        Command::new("/proc/self/exe").arg0("sandbox-runtime").args(arguments).process_group(0).spawn()?;
     let server = Pid::of(&server);
     loop {
         match signals.wait()? {

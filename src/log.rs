@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn a_line_can_not_be_forged() {
         // LG-01
-        let forged = line(Level::Info, format_args!("GET {}", "/a\nerror: FAKE\r\u{1b}[2J\u{7}\u{9b}\u{2028}"));
+        let forged =
+            line(Level::Info, format_args!("GET {}", "/a\nerror: FAKE\r\u{1b}[2J\u{7}\u{9b}\u{2028}"));
         assert_eq!(
             forged,
             "sandbox-runtime: info: GET /a\\nerror: FAKE\\r\\u{1b}[2J\\u{7}\\u{9b}\\u{2028}\n"

@@ -22,7 +22,9 @@ fn run() -> Result<ExitCode, Error> {
     match invocation(args_os().skip(1), vars_os())? {
         Invocation::Print(text) => log::answer(&text)?,
         Invocation::Healthcheck(listen) => probe::ask(listen)?,
-        Invocation::Install(directory) => log::info(format_args!("installed {}", install::install(&directory)?.display())),
+        Invocation::Install(directory) => {
+            log::info(format_args!("installed {}", install::install(&directory)?.display()))
+        }
         Invocation::Serve(_) if std::process::id() == 1 => return Ok(init::run(args_os().skip(1))?.into()),
         Invocation::Serve(config) => serve(*config)?,
     }

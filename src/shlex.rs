@@ -85,7 +85,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, words: &[&str]) {
-        assert_eq!(split(text).as_deref(), Ok(words.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()));
+        assert_eq!(
+            split(text).as_deref(),
+            Ok(words.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice())
+        );
     }
 
     #[test]
@@ -93,7 +96,10 @@ mod tests {
         check("", &[]);
         check(" \t\r\n", &[]);
         check("a\tb\nc\rd", &["a", "b", "c", "d"]); // SH-13
-        check("a\u{b}b\u{c}c\u{a0}d\u{3000}e\u{2028}f\u{feff}g", &["a\u{b}b\u{c}c\u{a0}d\u{3000}e\u{2028}f\u{feff}g"]); // SH-14
+        check(
+            "a\u{b}b\u{c}c\u{a0}d\u{3000}e\u{2028}f\u{feff}g",
+            &["a\u{b}b\u{c}c\u{a0}d\u{3000}e\u{2028}f\u{feff}g"],
+        ); // SH-14
         check("\u{1f600} '\u{fc}' \u{200b}", &["\u{1f600}", "\u{fc}", "\u{200b}"]); // SH-20
     }
 
@@ -101,7 +107,10 @@ mod tests {
     fn shell_syntax_means_nothing() {
         check("echo a # b", &["echo", "a", "#", "b"]); // SH-01
         check("#comment", &["#comment"]); // SH-02
-        check("a|b && $HOME > out; `id` * ~/x {a,b} &", &["a|b", "&&", "$HOME", ">", "out;", "`id`", "*", "~/x", "{a,b}", "&"]); // EX-04
+        check(
+            "a|b && $HOME > out; `id` * ~/x {a,b} &",
+            &["a|b", "&&", "$HOME", ">", "out;", "`id`", "*", "~/x", "{a,b}", "&"],
+        ); // EX-04
         check("echo $'a\\n'", &["echo", "$a\\n"]); // SH-16
     }
 

@@ -30,7 +30,8 @@ impl App {
         let deadline = Deadline::after(received, timeout);
         let words = shlex::split(&request.command).map_err(|error| not_run(&error.to_string()))?;
         let command = Command::new(words).map_err(|error| not_run(malformed(error)))?;
-        let directory = self.root.directory().map_err(|error| not_run(&self.no_directory(error.raw_os_error())))?;
+        let directory =
+            self.root.directory().map_err(|error| not_run(&self.no_directory(error.raw_os_error())))?;
         let outcome = self
             .runner
             .run(&command, std::os::fd::AsFd::as_fd(&*directory), deadline, incoming)
@@ -95,7 +96,11 @@ fn sentence(ending: Ending, command: &Command, timeout_seconds: f64) -> String {
     match ending {
         Ending::Exited(_) | Ending::Signaled(_) => String::new(),
         Ending::TimedOut => {
-            format!("{PREFIX}Command '{}' timed out after {} seconds", words(), python::float(timeout_seconds))
+            format!(
+                "{PREFIX}Command '{}' timed out after {} seconds",
+                words(),
+                python::float(timeout_seconds)
+            )
         }
         Ending::Abandoned => format!("{PREFIX}Command '{}' was killed: the client is gone", words()),
         Ending::ShutDown => format!("{PREFIX}Command '{}' was killed: the server is going down", words()),

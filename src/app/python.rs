@@ -11,7 +11,8 @@ pub(super) fn os_error(error: &io::Error, name: Option<&str>) -> String {
         _ => None,
     });
     let Some(errno) = errno else { return error.to_string() };
-    let words = ERRORS.iter().find(|(number, _)| *number == errno).map_or("Unknown error", |(_, words)| words);
+    let words =
+        ERRORS.iter().find(|(number, _)| *number == errno).map_or("Unknown error", |(_, words)| words);
     let name = name.map(|name| format!(": {}", string(name))).unwrap_or_default();
     format!("[Errno {errno}] {words}{name}")
 }
@@ -109,8 +110,14 @@ mod tests {
     fn an_error_reads_as_in_python() {
         let missing = io::Error::from_raw_os_error(2);
         assert_eq!(os_error(&missing, Some("x")), "[Errno 2] No such file or directory: 'x'");
-        assert_eq!(os_error(&io::Error::from_raw_os_error(11), None), "[Errno 11] Resource temporarily unavailable");
-        assert_eq!(os_error(&io::ErrorKind::NotFound.into(), Some("it's")), "[Errno 2] No such file or directory: \"it's\"");
+        assert_eq!(
+            os_error(&io::Error::from_raw_os_error(11), None),
+            "[Errno 11] Resource temporarily unavailable"
+        );
+        assert_eq!(
+            os_error(&io::ErrorKind::NotFound.into(), Some("it's")),
+            "[Errno 2] No such file or directory: \"it's\""
+        );
     }
 
     #[test]

@@ -113,7 +113,9 @@ fn denied() -> Response {
 pub(super) fn not_downloaded(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
-        files::Error::Io { source, .. } => message(system_fault(source), &format!("File download failed: {error}")),
+        files::Error::Io { source, .. } => {
+            message(system_fault(source), &format!("File download failed: {error}"))
+        }
         _ => message(404, "File not found"),
     }
 }
@@ -121,7 +123,9 @@ pub(super) fn not_downloaded(error: &files::Error) -> Response {
 pub(super) fn not_listed(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
-        files::Error::Io { source, .. } => message(system_fault(source), &format!("List files failed: {error}")),
+        files::Error::Io { source, .. } => {
+            message(system_fault(source), &format!("List files failed: {error}"))
+        }
         _ => message(404, "Path is not a directory"),
     }
 }

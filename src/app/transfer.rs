@@ -15,7 +15,12 @@ impl App {
     pub(super) fn upload(&self, head: &Head, incoming: &mut dyn Incoming) -> Result<Response, Response> {
         let content_type = head.content_type.as_deref().unwrap_or_default();
         let boundary = boundary(content_type).map_err(|error| reply::refused(&error))?;
-        let mut form = Form { root: &self.root, parser: Parser::new(boundary, &self.limits.http), part: Part::Other, upload: None };
+        let mut form = Form {
+            root: &self.root,
+            parser: Parser::new(boundary, &self.limits.http),
+            part: Part::Other,
+            upload: None,
+        };
         incoming.accept(self.limits.upload_bytes).map_err(|error| reply::body_refused(&error))?;
         loop {
             let input = incoming.read().map_err(|error| reply::body_refused(&error))?;
@@ -25,7 +30,8 @@ impl App {
             form.take_in(input)?;
         }
         form.parser.finish().map_err(|error| reply::refused(&error))?;
-        let Upload { name, replacement } = form.upload.ok_or_else(|| reply::unprocessable(&reply::no_file()))?;
+        let Upload { name, replacement } =
+            form.upload.ok_or_else(|| reply::unprocessable(&reply::no_file()))?;
         replacement.commit().map_err(|error| reply::not_uploaded(&error, &name))?;
         Ok(reply::uploaded(&name))
     }
@@ -96,7 +102,8 @@ fn begin(root: &Root, head: PartHead, upload: &mut Option<Upload>) -> Result<Par
 /// The whole file, a part of it, or word that the client has it already (RFC 9110 sections 13 and 14).
 fn answer(head: &Head, file: OpenFile, name: &[u8]) -> Response {
     let OpenFile { file, size, modified, identity } = file;
-    let etag = format!("\"{:x}-{:x}-{:x}{:08x}\"", identity.inode, size, modified.seconds, modified.nanoseconds);
+    let etag =
+        format!("\"{:x}-{:x}-{:x}{:08x}\"", identity.inode, size, modified.seconds, modified.nanoseconds);
     let last_modified = http_date(modified.seconds);
     let is_same = |value: &[u8]| value == etag.as_bytes() || value == last_modified.as_bytes();
     let whole = head.method == Method::Head || head.if_range.as_deref().is_some_and(|value| !is_same(value));
@@ -124,9 +131,10 @@ fn answer(head: &Head, file: OpenFile, name: &[u8]) -> Response {
 /// clock needs to be trusted.
 fn is_known(head: &Head, etag: &str, last_modified: &str) -> bool {
     match (&head.if_none_match, &head.if_modified_since) {
-        (Some(tags), _) => tags.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|tag| {
-            tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes()
-        }),
+        (Some(tags), _) => tags
+            .split(|byte| *byte == b',')
+            .map(<[u8]>::trim_ascii)
+            .any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes()),
         (None, Some(date)) => date == last_modified.as_bytes(),
         (None, None) => false,
     }

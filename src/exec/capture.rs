@@ -112,7 +112,11 @@ mod tests {
     fn check(limit: usize, text: &str, first: &str, left_out: u64, last: &str) {
         for piece_bytes in 1..=text.len() {
             let captured = capture(limit, text.as_bytes(), piece_bytes);
-            assert_eq!(captured, Captured { first: first.into(), left_out, last: last.into() }, "{piece_bytes}");
+            assert_eq!(
+                captured,
+                Captured { first: first.into(), left_out, last: last.into() },
+                "{piece_bytes}"
+            );
         }
     }
 

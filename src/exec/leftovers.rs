@@ -77,11 +77,13 @@ impl Leftovers {
                 continue;
             }
             let ready: Vec<bool> = waited.iter().map(PollFd::is_ready).collect();
-            let (woken, ready) = ready.split_first().map_or((false, &[][..]), |(woken, ready)| (*woken, ready));
+            let (woken, ready) =
+                ready.split_first().map_or((false, &[][..]), |(woken, ready)| (*woken, ready));
             let mut is_ready = ready.iter().copied();
             pipes.retain(|pipe| {
                 // Only a pipe that has reached its end, or is broken, gives nothing.
-                !is_ready.next().unwrap_or(false) || read(pipe.as_fd(), &mut scratch).is_ok_and(|count| count > 0)
+                !is_ready.next().unwrap_or(false)
+                    || read(pipe.as_fd(), &mut scratch).is_ok_and(|count| count > 0)
             });
             children.retain(|child| matches!(reap(*child), Ok(None)));
             if woken {

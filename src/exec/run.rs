@@ -55,7 +55,9 @@ impl Runner {
         let mut half_closed = false;
         let mut verdict = None;
         while verdict.is_none() {
-            let peer = client.descriptor().map(|peer| if half_closed { Peer::Silent(peer) } else { Peer::Open(peer) });
+            let peer = client
+                .descriptor()
+                .map(|peer| if half_closed { Peer::Silent(peer) } else { Peer::Open(peer) });
             let event = running.wait(wake, peer, Some(self.stopping.as_fd()));
             if running.has_ended {
                 break;
@@ -77,7 +79,8 @@ impl Runner {
         }
         let quiet = Deadline::within(if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
         let last = Deadline::within(LONGEST_GRACE);
-        while !running.is_over() && !last.has_passed() && running.wait(quiet, None, None) == Event::Progress {}
+        while !running.is_over() && !last.has_passed() && running.wait(quiet, None, None) == Event::Progress {
+        }
         self.finish(running, verdict)
     }
 
@@ -200,7 +203,10 @@ impl Running {
         let mut waited = [
             self.stdout.awaited(),
             self.stderr.awaited(),
-            self.process.as_ref().filter(|_| !self.has_ended).map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd())),
+            self.process
+                .as_ref()
+                .filter(|_| !self.has_ended)
+                .map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd())),
             match peer {
                 Some(Peer::Open(peer)) => PollFd::hang_up(peer),
                 Some(Peer::Silent(peer)) => PollFd::failure(peer),

@@ -23,7 +23,7 @@ enum Coding {
 pub struct Decoded<'a> {
     /// How many bytes of the input are done with, `data` included.
     pub consumed: usize,
-    /// A part of the input. Often empty, when only framing was read.
+    /// A part of the input: the last bytes of those consumed. Often empty, when only framing was read.
     pub data: &'a [u8],
 }
 

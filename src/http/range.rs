@@ -8,7 +8,10 @@
 pub enum Range {
     Whole,
     /// `length` is at least 1, and `offset + length` at most the size.
-    Part { offset: u64, length: u64 },
+    Part {
+        offset: u64,
+        length: u64,
+    },
     Unsatisfiable,
 }
 
@@ -38,7 +41,11 @@ fn ends(value: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Digits only; a number too large for any file is the largest one.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let value = || digits.iter().fold(0_u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    let value = || {
+        digits
+            .iter()
+            .fold(0_u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+    };
     is_number.then(value)
 }
 
@@ -74,8 +81,21 @@ mod tests {
     #[test]
     fn what_is_no_single_range_is_ignored() {
         for value in [
-            "", "bytes", "bytes=", "bytes=-", "bytes=3", "bytes=3-1", "bytes=+1-3", "bytes=1-+3", "bytes=0x1-3", "lines=0-3",
-            "bytes=0-1,3-4", "bytes=0-1-2", "bytes=a-b", "bytes= 1 - 3", "bytes=--3",
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=3",
+            "bytes=3-1",
+            "bytes=+1-3",
+            "bytes=1-+3",
+            "bytes=0x1-3",
+            "lines=0-3",
+            "bytes=0-1,3-4",
+            "bytes=0-1-2",
+            "bytes=a-b",
+            "bytes= 1 - 3",
+            "bytes=--3",
         ] {
             check(value, Range::Whole);
         }

@@ -1,6 +1,6 @@
 //! A response: a value in, the bytes of its head out (RFC 9112 section 4, RFC 9110).
 //!
-//! Every response states its length, so nothing here is ever delimited by closing the connection. A header
+//! Every response states its length, but for one that is begun before its end is known. A header
 //! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date
 //! header, since there is no clock here and RFC 9110 section 6.6.1 lets a server without one leave it out.
 
@@ -72,13 +72,28 @@ impl Response {
         method != Method::Head && may_have_body(self.status)
     }
 
-    /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the
-    /// request's: the answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection
-    /// stays open.
+    /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the request's: the
+    /// answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection stays open.
     pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
+        let framing =
+            may_have_body(self.status).then(|| ("Content-Length", self.payload.length().to_string()));
+        self.encode(framing, version, connection)
+    }
+
+    /// A head for a body whose length is not known yet: chunked, or to an HTTP/1.0 client delimited by closing.
+    pub fn encode_early_head(&self, version: Version, connection: Connection) -> Vec<u8> {
+        match version {
+            Version::Http10 => self.encode(None, version, Connection::Close),
+            Version::Http11 => {
+                self.encode(Some(("Transfer-Encoding", "chunked".into())), version, connection)
+            }
+        }
+    }
+
+    fn encode(&self, framing: Option<(&str, String)>, version: Version, connection: Connection) -> Vec<u8> {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
-        if may_have_body(self.status) {
-            push(&mut head, "Content-Length", &self.payload.length().to_string());
+        if let Some((name, value)) = framing {
+            push(&mut head, name, &value);
         }
         match (connection, version) {
             (Connection::Close, _) => push(&mut head, "Connection", "close"),

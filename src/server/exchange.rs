@@ -3,10 +3,10 @@
 use super::Limits;
 use super::wire::{Fault, Pace, Wire, Written};
 use crate::app::{App, BodyError, Client, Incoming, reply};
+use crate::http;
 use crate::http::body::Body;
-use crate::http::head::{Connection as Persistence, Head, Version};
+use crate::http::head::{Connection as Persistence, Framing, Head, Version};
 use crate::http::response::{CONTINUE, Payload, Response};
-use crate::http::{self};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -33,7 +33,13 @@ enum Answer {
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(wire: &'a Wire, head: &'a Head, input: &'a mut Vec<u8>, limits: &'a Limits, app: &'a App) -> Self {
+    pub(super) fn new(
+        wire: &'a Wire,
+        head: &'a Head,
+        input: &'a mut Vec<u8>,
+        limits: &'a Limits,
+        app: &'a App,
+    ) -> Self {
         let (taken, pace) = (0, Pace::new(limits));
         let http_limits = &app.limits.http;
         Self { wire, head, limits, http_limits, input, taken, body: None, pace, answer: Answer::NotBegun }
@@ -43,7 +49,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn is_read(&self) -> bool {
         match &self.body {
             Some(body) => body.is_done(),
-            None => matches!(self.head.framing, http::head::Framing::None | http::head::Framing::Length(0)),
+            None => matches!(self.head.framing, Framing::None | Framing::Length(0)),
         }
     }
 
@@ -73,6 +79,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Whether only the end of the connection can tell the client where the answer ends.
+    pub(super) fn is_ended_by_closing(&self) -> bool {
+        self.answer == Answer::Begun && self.head.version == Version::Http10
+    }
+
     /// Leaves in the input only what belongs to the next request.
     pub(super) fn finish(self) {
         self.input.drain(..self.taken.min(self.input.len()));
@@ -94,19 +105,16 @@ impl Incoming for Exchange<'_> {
 
     fn read(&mut self) -> Result<&[u8], BodyError> {
         let Some(body) = &mut self.body else { return Ok(&[]) };
-        let (start, length) = loop {
+        let length = loop {
             if body.is_done() {
                 return Ok(&[]);
             }
             let rest = self.input.get(self.taken..).unwrap_or_default();
             let decoded = body.decode(rest)?;
-            let end = self.taken + decoded.consumed;
             let (consumed, length) = (decoded.consumed, decoded.data.len());
-            // Where the data lies within what was consumed, which also had framing.
-            let start = decoded.data.as_ptr().addr().wrapping_sub(self.input.as_ptr().addr());
-            self.taken = end;
+            self.taken += consumed;
             if length > 0 {
-                break (start, length);
+                break length;
             }
             if consumed == 0 {
                 self.input.drain(..self.taken);
@@ -115,7 +123,8 @@ impl Incoming for Exchange<'_> {
                 self.pace.passed(count);
             }
         };
-        Ok(self.input.get(start..start + length).unwrap_or_default())
+        // The data is the end of what was consumed; before it there may be framing.
+        Ok(self.input.get(self.taken - length..self.taken).unwrap_or_default())
     }
 }
 
@@ -134,7 +143,9 @@ impl Client for Exchange<'_> {
 
     fn nudge(&mut self) -> io::Result<()> {
         let bytes = match (self.answer, self.head.version) {
-            (Answer::NotBegun, version) => reply::executed_early().encode_early_head(version, self.head.connection),
+            (Answer::NotBegun, version) => {
+                reply::executed_early().encode_early_head(version, self.head.connection)
+            }
             // White space before the JSON.
             (Answer::Begun, Version::Http11) => b"1\r\n \r\n".to_vec(),
             (Answer::Begun, Version::Http10) => b" ".to_vec(),

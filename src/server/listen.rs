@@ -50,7 +50,8 @@ impl Listen {
         let port = text.strip_prefix(':').unwrap_or(text);
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|port| is_number && *port > 0);
-        let port = port.ok_or("it should be PORT, ADDRESS:PORT or [ADDRESS]:PORT, with a port from 1 to 65535")?;
+        let port =
+            port.ok_or("it should be PORT, ADDRESS:PORT or [ADDRESS]:PORT, with a port from 1 to 65535")?;
         Ok(Self { address: None, port })
     }
 
@@ -111,7 +112,11 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let error = Listen::parse(&address.to_string()).unwrap().bind().unwrap_err().to_string();
-        assert_eq!(error, format!("can not listen on {address}: Address in use (os error 98)").replace("Address in use", error_words()));
+        assert_eq!(
+            error,
+            format!("can not listen on {address}: Address in use (os error 98)")
+                .replace("Address in use", error_words())
+        );
     }
 
     fn error_words() -> &'static str {

@@ -160,8 +160,10 @@ fn signals() -> io::Result<OwnedFd> {
 fn all_ended(workers: &Workers, woken: &OwnedFd, signals: Option<&OwnedFd>, time: Duration) -> bool {
     let until = Deadline::within(time);
     while workers.busy() > 0 && !until.has_passed() {
-        let mut waited =
-            [PollFd::readable(woken.as_fd()), signals.map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd()))];
+        let mut waited = [
+            PollFd::readable(woken.as_fd()),
+            signals.map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd())),
+        ];
         let polled = poll(&mut waited, Some(until.instant()));
         let [is_woken, is_signalled] = waited.map(|descriptor| descriptor.is_ready());
         if polled.is_err() || is_signalled {
@@ -195,7 +197,13 @@ struct Idle {
 }
 
 impl Waiting {
-    fn until_signalled(&mut self, listener: &TcpListener, workers: &Arc<Workers>, woken: &OwnedFd, signals: &OwnedFd) {
+    fn until_signalled(
+        &mut self,
+        listener: &TcpListener,
+        workers: &Arc<Workers>,
+        woken: &OwnedFd,
+        signals: &OwnedFd,
+    ) {
         loop {
             self.rest = self.rest.filter(|rest| *rest > Instant::now());
             let accept = match self.rest {

@@ -20,7 +20,8 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\
 /// It does not; says what happened instead.
 pub fn ask(listen: Listen) -> io::Result<()> {
     let address = listen.nearest();
-    let explain = |error: io::Error| io::Error::new(error.kind(), format!("no answer from {address}: {error}"));
+    let explain =
+        |error: io::Error| io::Error::new(error.kind(), format!("no answer from {address}: {error}"));
     let answer = exchange(address).map_err(explain)?;
     if answer.starts_with(b"HTTP/1.1 200 ") {
         return Ok(());

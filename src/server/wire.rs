@@ -123,10 +123,17 @@ impl Wire {
 
     /// Writes this part of a file. A file that has become shorter breaks the connection: what was promised can not be
     /// kept, and nothing else may be taken for it.
-    pub(super) fn write_file(&self, file: &File, offset: u64, length: u64, pace: &mut Pace) -> Result<(), Fault> {
+    pub(super) fn write_file(
+        &self,
+        file: &File,
+        offset: u64,
+        length: u64,
+        pace: &mut Pace,
+    ) -> Result<(), Fault> {
         let (mut at, end) = (offset, offset.saturating_add(length));
         while at < end {
-            let count = self.when_writable(pace, || send_file(self.stream.as_fd(), file.as_fd(), at, end - at))?;
+            let count =
+                self.when_writable(pace, || send_file(self.stream.as_fd(), file.as_fd(), at, end - at))?;
             at += count as u64;
         }
         Ok(())
@@ -142,7 +149,11 @@ impl Wire {
         }
     }
 
-    fn when_writable(&self, pace: &mut Pace, mut write: impl FnMut() -> io::Result<usize>) -> Result<usize, Fault> {
+    fn when_writable(
+        &self,
+        pace: &mut Pace,
+        mut write: impl FnMut() -> io::Result<usize>,
+    ) -> Result<usize, Fault> {
         loop {
             match write() {
                 Ok(0) => return Err(Fault::Broken(io::ErrorKind::UnexpectedEof.into())),

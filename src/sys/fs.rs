@@ -208,7 +208,8 @@ pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
     })?;
     // SAFETY: fstatfs succeeded, so it filled the buffer.
     let filesystem = unsafe { buffer.assume_init() };
-    Ok(filesystem.f_type == libc::PROC_SUPER_MAGIC as _)
+    // The two C libraries do not agree on the types.
+    Ok(i128::from(filesystem.f_type) == i128::from(libc::PROC_SUPER_MAGIC))
 }
 
 /// Reads a directory that [`open_to_list`] opened, to its end: each entry's name, and its kind where the file system

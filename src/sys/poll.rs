@@ -73,7 +73,8 @@ impl std::fmt::Debug for PollFd<'_> {
 /// `ENOMEM`, or `EINVAL` for more descriptors than the process may have open (poll(2)).
 pub fn poll(descriptors: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<usize> {
     loop {
-        let ready = poll_once(descriptors, until.map(|instant| instant.saturating_duration_since(Instant::now())));
+        let ready =
+            poll_once(descriptors, until.map(|instant| instant.saturating_duration_since(Instant::now())));
         match ready {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // One call waits 24 days at most; a later instant takes several.
@@ -143,8 +144,14 @@ pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> 
 ///
 /// # Errors
 /// `EAGAIN` when the socket takes nothing now, and whatever else sendfile(2) reports.
-pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<usize> {
-    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+) -> io::Result<usize> {
+    let mut offset =
+        libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
     let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST_SENT_BYTES);
     // SAFETY: the pointer is to a writable integer; the rest are integers, and both descriptors are open.
     check_length(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut offset, length) })

@@ -186,7 +186,8 @@ impl SignalSet {
     /// The signals that this process ignores, SIGPIPE among them as in every Rust program. Ignored signals stay
     /// ignored through exec (execve(2)), so whoever starts a program must name those to reset.
     pub fn ignored() -> Self {
-        let ignored: Vec<Signal> = (1..=libc::SIGRTMAX()).map(Signal).filter(|signal| signal.is_ignored()).collect();
+        let ignored: Vec<Signal> =
+            (1..=libc::SIGRTMAX()).map(Signal).filter(|signal| signal.is_ignored()).collect();
         Self::of(&ignored)
     }
 }

@@ -1,0 +1,182 @@
+//! One connection's life: read a request, answer it, keep or close, and why.
+//!
+//! What was not understood, or not read to its end, closes the connection: no byte of one request is ever taken for the
+//! beginning of another.
+
+use super::Limits;
+use super::exchange::Exchange;
+use super::wire::{Fault, Pace, Rest, Wire};
+use crate::app::{App, reply};
+use crate::deadline::Deadline;
+use crate::http::head::{self, Connection as Persistence, Head, Version};
+use crate::http::response::{Payload, Response};
+use crate::log;
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// A connection, between requests or within one.
+#[derive(Debug)]
+pub(super) struct Connection {
+    wire: Wire,
+    /// What has arrived and is not read yet; no memory while nothing has.
+    input: Vec<u8>,
+}
+
+/// What becomes of a connection when its worker leaves it.
+pub(super) enum Next {
+    Idle(Connection),
+    Closed(CloseReason),
+}
+
+/// Why a connection was closed.
+#[derive(Debug)]
+pub(super) enum CloseReason {
+    /// The client asked for it, or speaks HTTP/1.0.
+    Asked,
+    /// The peer closed it between two requests.
+    PeerClosed,
+    /// A request could not be understood.
+    Refused,
+    /// A body was not read to its end.
+    BodyLeft,
+    ServerStopping,
+    Fault(Fault),
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("the client asked for it"),
+            Self::PeerClosed => f.write_str("the peer closed it"),
+            Self::Refused => f.write_str("a request was refused"),
+            Self::BodyLeft => f.write_str("a body was not read to its end"),
+            Self::ServerStopping => f.write_str("the server is stopping"),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        Ok(Self { wire: Wire::new(stream)?, input: Vec::new() })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wire.descriptor()
+    }
+
+    /// Answers requests for as long as they come one after the other.
+    pub(super) fn serve(mut self, app: &App, limits: &Limits, stopping: &AtomicBool) -> Next {
+        loop {
+            let head = match self.read_head(app, limits) {
+                Ok(Some(head)) => head,
+                Ok(None) if stopping.load(Ordering::SeqCst) => {
+                    return Next::Closed(CloseReason::ServerStopping);
+                }
+                Ok(None) => {
+                    self.input = Vec::new();
+                    return Next::Idle(self);
+                }
+                Err(Unread::Closed(reason)) => return Next::Closed(reason),
+                Err(Unread::Refused(response)) => return self.refuse(&response, limits),
+            };
+            if let Some((reason, rest)) = self.answer(&head, app, limits, stopping) {
+                self.wire.close(rest);
+                return Next::Closed(reason);
+            }
+        }
+    }
+
+    /// Reads a head. `None`: no request has begun, for now.
+    fn read_head(&mut self, app: &App, limits: &Limits) -> Result<Option<Head>, Unread> {
+        let mut deadline = Deadline::within(limits.linger);
+        if self.input.is_empty() && !self.wire.is_readable_by(deadline).map_err(Fault::from)? {
+            return Ok(None);
+        }
+        deadline = Deadline::within(limits.head);
+        loop {
+            if let Some((head, length)) = head::parse(&self.input, &app.limits.http)? {
+                self.input.drain(..length);
+                return Ok(Some(head));
+            }
+            match self.wire.fill(&mut self.input, deadline) {
+                Ok(_) => {}
+                Err(Fault::Late) => return Err(Unread::Refused(reply::late())),
+                Err(Fault::Ended) if self.input.is_empty() => {
+                    return Err(Unread::Closed(CloseReason::PeerClosed));
+                }
+                Err(Fault::Ended) => return Err(Unread::Refused(reply::cut_off())),
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+    }
+
+    /// Answers a request. Says why and how the connection must be closed, if it must.
+    fn answer(
+        &mut self,
+        head: &Head,
+        app: &App,
+        limits: &Limits,
+        stopping: &AtomicBool,
+    ) -> Option<(CloseReason, Rest)> {
+        let received = Instant::now();
+        let mut exchange = Exchange::new(&self.wire, head, &mut self.input, limits, app);
+        let response = app.respond(head, &mut exchange, received);
+        let ending = if !exchange.is_read() {
+            Some((CloseReason::BodyLeft, Rest::Unread))
+        } else if head.connection == Persistence::Close {
+            Some((CloseReason::Asked, Rest::Nothing))
+        } else if stopping.load(Ordering::SeqCst) {
+            Some((CloseReason::ServerStopping, Rest::Nothing))
+        } else {
+            None
+        };
+        let persistence = if ending.is_some() { Persistence::Close } else { Persistence::KeepAlive };
+        let written = exchange.write(&response, persistence);
+        let must_close = exchange.is_ended_by_closing();
+        exchange.finish();
+        let path = String::from_utf8_lossy(&head.target.path);
+        let milliseconds = received.elapsed().as_millis();
+        log::debug(format_args!("{:?} {path} {} in {milliseconds} ms", head.method, response.status));
+        match written {
+            Err(fault) => Some((CloseReason::Fault(fault), Rest::Nothing)),
+            Ok(()) if must_close => Some((CloseReason::Asked, Rest::Nothing)),
+            Ok(()) => ending,
+        }
+    }
+
+    /// Answers what can not be understood.
+    fn refuse(self, response: &Response, limits: &Limits) -> Next {
+        let head = response.encode_head(Version::Http11, Persistence::Close);
+        let body: &[u8] = if let Payload::Bytes(bytes) = &response.payload { bytes } else { &[] };
+        log::debug(format_args!("refused a request with {}", response.status));
+        let reason = match self.wire.write(&[&head, body], &mut Pace::new(limits)) {
+            Ok(()) => CloseReason::Refused,
+            Err(fault) => CloseReason::Fault(fault),
+        };
+        self.wire.close(Rest::Unread);
+        Next::Closed(reason)
+    }
+}
+
+/// Why no head was read.
+enum Unread {
+    Closed(CloseReason),
+    Refused(Response),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        Self::Closed(CloseReason::Fault(fault))
+    }
+}
+
+impl From<crate::http::Error> for Unread {
+    fn from(error: crate::http::Error) -> Self {
+        Self::Refused(reply::refused(&error))
+    }
+}
