@@ -1,0 +1,177 @@
+//! `/upload`: what goes in is what is there afterwards, and nothing else appears.
+
+use super::bodies::unprocessable;
+use super::download::download;
+use super::{Check, check};
+use crate::answer::{Exchange, Verdict};
+use crate::json::{self, Value};
+use crate::request::{BOUNDARY, Request, encoded};
+use crate::session::{Reference, Session};
+
+pub(super) const CHECKS: &[Check] = &[
+    check("an uploaded file comes back byte for byte", round_trip),
+    check("a second upload replaces the first", replaced),
+    check("names with spaces, quotes, % and any script", names),
+    check("an upload name is not percent-decoded", literal_upload_names),
+    check("missing parents are made", parents),
+    check("a chunked upload without a length works", chunked_upload),
+    check("text that looks like the boundary stays in the file", boundary_lookalikes),
+    check("uploading to a name with a trailing slash is 400", upload_trailing_slash),
+    check("uploading below a file is the client's mistake", upload_below_a_file),
+    check("an upload without a file part is 422", no_file_part),
+    check("an upload that is not multipart is 422", not_multipart),
+    check("an upload without its closing boundary leaves nothing", cut_upload),
+    check("an upload to a FIFO is refused", fifo),
+];
+
+fn uploaded(s: &Session, path: &str, content: &[u8]) -> Verdict {
+    let exchange = s.upload(path, content)?;
+    exchange.is(200, &message(&format!("File '{path}' uploaded successfully.")))
+}
+
+fn message(text: &str) -> String {
+    format!("{{\"message\":{}}}", json::string(text))
+}
+
+fn comes_back(s: &Session, path: &str, content: &[u8]) -> Verdict {
+    uploaded(s, path, content)?;
+    let exchange = download(s, path)?;
+    exchange.status(200)?;
+    exchange.body_is(content)
+}
+
+fn round_trip(s: &Session) -> Verdict {
+    let all: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    comes_back(s, &s.path("all-bytes.bin"), &all)?;
+    comes_back(s, &s.path("empty"), b"")?;
+    comes_back(s, &s.path("line-ends"), b"\r\na\r\n\r\n--\r\n")
+}
+
+fn replaced(s: &Session) -> Verdict {
+    let path = s.path("twice.txt");
+    comes_back(s, &path, b"a longer first version")?;
+    comes_back(s, &path, b"second")
+}
+
+fn names(s: &Session) -> Verdict {
+    for name in ["a b.txt", "分 é 😀.txt", "100%", "quo\"te", "it's", "a+b&c=d#e?f;g", " lead", ".hid"] {
+        let path = s.path(&format!("names/{name}"));
+        comes_back(s, &path, name.as_bytes())?;
+        let expected = format!("{{\"path\":{},\"exists\":true}}", json::string(&path));
+        s.get(&format!("/exists/{}", encoded(&path)))?.is(200, &expected)?;
+    }
+    Ok(())
+}
+
+// UP-02. Looked at through a listing, since the reference cannot download such a name.
+fn literal_upload_names(s: &Session) -> Verdict {
+    for name in ["%22", "..%2fup", "%41"] {
+        let path = s.path(&format!("literal/{name}"));
+        uploaded(s, &path, b"x")?;
+        let listing = s.get(&format!("/list/{}", s.path("literal")))?;
+        let entry = format!("\"name\":\"{name}\"");
+        let met = String::from_utf8_lossy(&listing.response.body).contains(&entry);
+        listing.expect(met, &entry)?;
+    }
+    Ok(())
+}
+
+// CF-09
+fn parents(s: &Session) -> Verdict {
+    let path = s.path("new/deep/er/f.txt");
+    comes_back(s, &path, b"deep")?;
+    let exchange = s.get(&format!("/download/{}", encoded(&path).replace('/', "%2F")))?;
+    exchange.status(200)?;
+    exchange.body_is(b"deep")
+}
+
+fn chunked_upload(s: &Session) -> Verdict {
+    let path = s.path("chunked.txt");
+    let part = format!("form-data; name=\"file\"; filename=\"{path}\"");
+    let body = format!("--{BOUNDARY}\r\nContent-Disposition: {part}\r\n\r\nin chunks\r\n--{BOUNDARY}--\r\n");
+    let mut talk = s.talk()?;
+    talk.say(b"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n")?;
+    talk.say(format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n").as_bytes())?;
+    for piece in body.as_bytes().chunks(7) {
+        talk.say(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
+    }
+    talk.say(b"0\r\n\r\n")?;
+    talk.answer()?.status(200)?;
+    download(s, &path)?.body_is(b"in chunks")
+}
+
+// UP-10
+fn boundary_lookalikes(s: &Session) -> Verdict {
+    let path = s.path("lookalikes");
+    let content = format!("x--{BOUNDARY}y\r\n--{}\r\n-{BOUNDARY}\r\n--\r\n", BOUNDARY.trim_end_matches('a'));
+    comes_back(s, &path, content.as_bytes())
+}
+
+fn upload_trailing_slash(s: &Session) -> Verdict {
+    let path = s.path("new-folder/");
+    let exchange = s.upload(&path, b"x")?;
+    let seen = exchange.response.status == 200;
+    s.differs(upload_failed(&exchange, 400..401), Reference { which: "difference 14", seen })?;
+    exchange.expect(!s.exists(path.trim_end_matches('/'))?, "nothing written")
+}
+
+// UP-04, UP-25
+fn upload_below_a_file(s: &Session) -> Verdict {
+    let file = s.file("plain", b"")?;
+    s.file("folder/f", b"")?;
+    for name in [format!("{file}/x"), s.path(&"n".repeat(300)), s.path("folder")] {
+        let exchange = s.upload(&name, b"x")?;
+        let seen = exchange.response.status == 500;
+        let result = upload_failed(&exchange, 400..500);
+        s.differs(result, Reference { which: "a client's mistake is never a 5xx", seen })?;
+    }
+    Ok(())
+}
+
+fn upload_failed(exchange: &Exchange, statuses: std::ops::Range<u16>) -> Verdict {
+    let value = exchange.json()?;
+    let why = value.get("message").and_then(Value::text).unwrap_or_default();
+    let met = statuses.contains(&exchange.response.status) && why.starts_with("File upload failed: ");
+    let (first, last) = (statuses.start, statuses.end - 1);
+    exchange.expect(
+        met,
+        &format!("a status from {first} to {last} and {{\"message\":\"File upload failed: ...\"}}"),
+    )
+}
+
+// UP-04, UP-19
+fn no_file_part(s: &Session) -> Verdict {
+    unprocessable(&s.send(Request::multipart("form-data; name=\"other\"; filename=\"x\"", b"x"))?)?;
+    unprocessable(&s.send(Request::multipart("form-data; name=\"file\"", b"x"))?)?;
+    unprocessable(&s.send(Request::form(format!("--{BOUNDARY}--\r\n").as_bytes()))?)
+}
+
+// UP-19
+fn not_multipart(s: &Session) -> Verdict {
+    let request = Request::new("POST", "/upload").header("Content-Type", "application/json").body(b"{}");
+    unprocessable(&s.send(request)?)?;
+    unprocessable(&s.send(Request::new("POST", "/upload").body(b"x"))?)
+}
+
+// UP-20
+fn cut_upload(s: &Session) -> Verdict {
+    s.file("cut/before", b"")?;
+    let path = s.path("cut/f");
+    let part = format!("form-data; name=\"file\"; filename=\"{path}\"");
+    let body = format!("--{BOUNDARY}\r\nContent-Disposition: {part}\r\n\r\nhalf");
+    let exchange = s.send(Request::form(body.as_bytes()))?;
+    exchange.expect((400..500).contains(&exchange.response.status), "a status from 400 to 499")?;
+    let listed = s.get(&format!("/list/{}", s.path("cut")))?;
+    let names = listed.json()?;
+    let only = names.array().is_some_and(|entries| entries.len() == 1);
+    listed.expect(only, "the one file that was there before")
+}
+
+fn fifo(s: &Session) -> Verdict {
+    s.needs(&["mkfifo"])?;
+    s.file("special/f", b"")?;
+    let path = s.path("special/in");
+    s.execute(&format!("mkfifo {path}"))?.is("", "", 0)?;
+    s.spare_the_reference("difference 10: it would block for ever")?;
+    upload_failed(&s.upload(&path, b"x")?, 400..500)
+}

@@ -1,0 +1,100 @@
+//! A well-formed request, as bytes. What has to be wrong is written by hand where it is needed.
+
+pub(crate) const BOUNDARY: &str = "----tester-boundary-7f3a";
+
+pub(crate) struct Request {
+    method: &'static str,
+    target: String,
+    headers: Vec<(&'static str, String)>,
+    body: Option<Vec<u8>>,
+}
+
+impl Request {
+    pub(crate) fn new(method: &'static str, target: &str) -> Request {
+        Request { method, target: target.to_owned(), headers: Vec::new(), body: None }
+    }
+
+    pub(crate) fn json(body: &str) -> Request {
+        Request::new("POST", "/execute").header("Content-Type", "application/json").body(body.as_bytes())
+    }
+
+    pub(crate) fn upload(name: &str, content: &[u8]) -> Request {
+        Request::multipart(&format!("form-data; name=\"file\"; filename=\"{}\"", quoted(name)), content)
+    }
+
+    /// An upload of one part, which need not be a file.
+    pub(crate) fn multipart(disposition: &str, content: &[u8]) -> Request {
+        let head = format!("--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n");
+        let end = format!("\r\n--{BOUNDARY}--\r\n");
+        Request::form(&[head.as_bytes(), content, end.as_bytes()].concat())
+    }
+
+    pub(crate) fn form(body: &[u8]) -> Request {
+        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+        Request::new("POST", "/upload").header("Content-Type", &kind).body(body)
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Request {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: &[u8]) -> Request {
+        self.body = Some(body.to_owned());
+        self
+    }
+
+    pub(crate) fn encode(&self, host: &str) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", self.method, self.target);
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if let Some(body) = &self.body {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        head += "\r\n";
+        [head.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
+    }
+}
+
+/// A file name inside the quotes of a header.
+fn quoted(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// A path for a target: slashes stay, everything that is not unreserved (RFC 3986 section 2.3) is encoded.
+pub(crate) fn encoded(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte))
+            }
+            _ => out += &format!("%{byte:02X}"),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_length_when_it_has_a_body() {
+        let get = Request::new("GET", "/").header("A", "b").encode("h:1");
+        assert_eq!(get, b"GET / HTTP/1.1\r\nHost: h:1\r\nA: b\r\n\r\n");
+        let post = Request::new("POST", "/x").body(b"").encode("h");
+        assert_eq!(post, b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_path_is_encoded_for_a_target() {
+        assert_eq!(encoded("a b/é%\"~"), "a%20b/%C3%A9%25%22~");
+    }
+
+    #[test]
+    fn a_name_is_quoted_for_a_header() {
+        assert_eq!(quoted(r#"a"b\c"#), r#"a\"b\\c"#);
+    }
+}
