@@ -1,0 +1,115 @@
+//! Starting, and what the server is configured to be.
+
+use crate::harness::{Server, TempDir, binary};
+use serde_json::json;
+use std::net::TcpListener;
+use std::time::Duration;
+
+#[test]
+fn a_start_by_hand_says_where_it_listens_and_what_it_serves() {
+    let server = Server::start();
+    let expected = format!("listening on http://{}, serving {}\n", server.address(), server.base().display());
+    assert!(server.log().ends_with(&expected), "{}", server.log());
+}
+
+#[test]
+fn a_missing_base_directory_is_told_with_how_to_choose_another_and_used_once_it_is_there() {
+    let base = TempDir::new();
+    let missing = base.path().join("later");
+    let mut command = binary();
+    command.env("SANDBOX_BASE_DIR", &missing);
+    let server = Server::from_command(command, base);
+    assert!(
+        server.log().contains("does not exist") && server.log().contains("--base-dir"),
+        "{}",
+        server.log()
+    );
+    let name = missing.display();
+    server.execute("pwd").check_not_run(&format!("[Errno 2] No such file or directory: '{name}'"));
+    server.get("/exists/").check(200, &json!({ "path": "", "exists": false }));
+    assert_eq!(server.get("/").status, 200);
+    std::fs::create_dir(&missing).unwrap();
+    server.execute("pwd").check(&format!("{name}\n"), "", 0);
+}
+
+#[test]
+fn a_port_in_use_ends_the_start_with_one_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = binary().env("SANDBOX_LISTEN", &address).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(words.contains(&address) && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn an_unusable_port_ends_the_start_with_one_sentence() {
+    // CG-07
+    for port in ["0", "65536", "-1", "abc"] {
+        let output = binary().env("SANDBOX_LISTEN", port).output().unwrap();
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{port}");
+        assert!(words.contains("SANDBOX_LISTEN") && words.lines().count() == 1, "{words}");
+    }
+}
+
+#[test]
+fn a_timeout_that_is_none_is_warned_of_by_its_value_and_commands_run() {
+    // CG-03
+    for value in ["5s", "", "five", "nan", "-1"] {
+        let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
+        let warnings = server.log().lines().filter(|line| line.contains("warn")).count();
+        assert!(warnings == 1 && server.log().contains(&format!("{value:?}")), "{}", server.log());
+        server.execute("echo x").check("x\n", "", 0);
+    }
+}
+
+#[test]
+fn a_timeout_too_large_for_the_clock_works() {
+    // CG-02
+    for value in ["3e9", "1e18", "1.7e308", "2147483.648", "77777777777777777777"] {
+        let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
+        server.execute("echo x").check("x\n", "", 0);
+        assert_eq!(server.log().lines().count(), 1, "{}", server.log());
+    }
+}
+
+#[test]
+fn healthcheck_tells_by_its_exit_status_whether_the_server_is_well() {
+    let server = Server::start();
+    let address = server.address().to_string();
+    assert!(binary().args(["healthcheck", "--listen", &address]).status().unwrap().success());
+    drop(server);
+    let output = binary().arg("healthcheck").env("SANDBOX_LISTEN", &address).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words.contains(&address) && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn healthcheck_does_not_wait_without_end() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let started = std::time::Instant::now();
+    assert!(!binary().args(["healthcheck", "--listen", &address]).output().unwrap().status.success());
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn install_puts_a_copy_that_runs_and_leaves_nothing_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = TempDir::new();
+    for _ in 0..2 {
+        assert!(binary().arg("install").arg(directory.path()).output().unwrap().status.success());
+    }
+    let names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["sandbox-runtime"]);
+    let copy = directory.path().join("sandbox-runtime");
+    assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o7777, 0o555);
+    let version = std::process::Command::new(&copy).arg("--version").output().unwrap();
+    assert!(String::from_utf8(version.stdout).unwrap().starts_with("sandbox-runtime "));
+    let missing = directory.path().join("missing");
+    let output = binary().arg("install").arg(&missing).output().unwrap();
+    assert!(!output.status.success() && String::from_utf8(output.stderr).unwrap().lines().count() == 1);
+}
