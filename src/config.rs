@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// All of it, each layer's own limits among it.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ pub struct Config {
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Invocation {
+    /// Be the process above the server, and start it.
+    Start(Box<Config>),
+    /// Be the server, in this process.
     Serve(Box<Config>),
     /// Ask the server that runs with this configuration whether it is well.
     Healthcheck(Listen),
@@ -71,7 +75,7 @@ enum WrongVariable {
     Refuse,
 }
 
-pub const SETTINGS: [Setting; 6] = [
+pub const SETTINGS: [Setting; 7] = [
     Setting {
         variable: "SANDBOX_LISTEN",
         flag: "--listen",
@@ -132,6 +136,22 @@ pub const SETTINGS: [Setting; 6] = [
         wrong_variable: WrongVariable::Refuse,
         set: |config, value| {
             config.app.upload_bytes = bytes(text(value)?)?;
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "SANDBOX_SHUTDOWN_GRACE_SECONDS",
+        flag: "--shutdown-grace",
+        value: "SECONDS",
+        default: "10",
+        meaning: "how long running requests may go on after SIGTERM, before their commands are killed",
+        wrong_variable: WrongVariable::Refuse,
+        set: |config, value| {
+            let number = float(text(value)?);
+            // No time at all is a sensible grace, though no sensible time limit.
+            let grace =
+                number.and_then(|number| if number == 0.0 { Some(Duration::ZERO) } else { seconds(number) });
+            config.server.shutdown_grace = grace.ok_or("it should be a finite number, 0 or greater")?;
             Ok(())
         },
     },
@@ -227,7 +247,8 @@ pub fn invocation(
     let mut words = words.into_iter();
     let (verb, operand, surplus) = (words.next(), words.next(), words.next());
     match (verb.as_deref().map(OsStr::as_bytes), operand, surplus) {
-        (None, ..) => Ok(Invocation::Serve(Box::new(config))),
+        (None, ..) => Ok(Invocation::Start(Box::new(config))),
+        (Some(b"serve"), None, None) => Ok(Invocation::Serve(Box::new(config))),
         (Some(b"healthcheck"), None, None) => Ok(Invocation::Healthcheck(config.listen)),
         (Some(b"install"), Some(directory), None) => Ok(Invocation::Install(directory.into())),
         (Some(b"install"), None, _) => Err(unusable("install needs a directory".into())),
@@ -257,7 +278,8 @@ fn help() -> String {
         "Runs commands and moves files for an AI agent inside a throw-away container, over HTTP.
 
 Usage:
-  sandbox-runtime [OPTIONS]               serve
+  sandbox-runtime [OPTIONS]               serve, below a process that forwards signals and reaps orphans
+  sandbox-runtime serve [OPTIONS]         serve in this process alone, where something else does that
   sandbox-runtime healthcheck [OPTIONS]   ask the running server; exit 0 when it is well, else 1
   sandbox-runtime install DIRECTORY       put a copy of this program into a directory
   sandbox-runtime --help | --version
@@ -311,7 +333,7 @@ mod tests {
     #[track_caller]
     fn config(arguments: &[&str], variables: &[(&str, &str)]) -> Config {
         match invoke(arguments, variables).unwrap() {
-            Invocation::Serve(config) => *config,
+            Invocation::Start(config) => *config,
             other => panic!("{other:?}"),
         }
     }
@@ -370,7 +392,7 @@ mod tests {
             timeout(value, 300.0, 1);
         }
         let variable = (OsString::from("SANDBOX_EXEC_TIMEOUT_SECONDS"), OsString::from_vec(b"\xff".to_vec()));
-        let Ok(Invocation::Serve(config)) = invocation([], [variable]) else { panic!("it should serve") };
+        let Ok(Invocation::Start(config)) = invocation([], [variable]) else { panic!("it should serve") };
         assert_eq!((config.app.exec_timeout_seconds, config.warnings.len()), (300.0, 1));
     }
 
@@ -397,7 +419,8 @@ mod tests {
         refused(&["--max-output", "+5"], &[], "+5");
         refused(&["--listen"], &[], "needs a value");
         refused(&["--lisen", "1"], &[], "--lisen");
-        refused(&["serve"], &[], "serve");
+        refused(&["run"], &[], "run");
+        refused(&["serve", "x"], &[], "serve");
         refused(&["install"], &[], "directory");
         refused(&["install", "a", "b"], &[], "install");
         refused(&["healthcheck", "x"], &[], "healthcheck");

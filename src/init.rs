@@ -1,30 +1,46 @@
-//! PID 1 of a container. It starts this program again as the server and then does three things only: forward signals,
-//! reap whatever is orphaned, end as the server ended.
+//! The process above the server. It starts this program again as the server and then does three things only: forward
+//! signals, reap whatever is orphaned, end as the server ended.
 //!
 //! The server can not do that itself: reaping every child would take the exit statuses away from the threads that run
-//! commands. So each of the two processes has exactly one kind of place that waits.
+//! commands. So each of the two processes has exactly one kind of place that waits. As PID 1 of a container the orphans
+//! come here anyway; anywhere else this process asks for those of its own descendants, and touches nobody else's.
 
 use crate::log;
-use crate::sys::process::{BlockedSignals, ExitStatus, Pid, Signal, reap_any, send};
+use crate::sys::process::{
+    BlockedSignals, ExitStatus, Pid, Signal, become_subreaper, end_with_parent, reap_any, send,
+};
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-const FORWARDED: [Signal; 6] =
-    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+/// SIGABRT is among them because a default action does not end PID 1: so the container ends as the server does.
+const FORWARDED: [Signal; 7] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::ABRT];
+
+/// The word that tells the second process to be the server.
+const SERVE: &str = "serve";
 
 /// Starts the server with these arguments, and returns how it ended: its exit status, or 128 + the signal's number.
 ///
 /// # Errors
 /// The server could not be started; this process is as it was, but for its blocked signals.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
+    let own_pid = std::process::id();
     let awaited: Vec<Signal> = FORWARDED.into_iter().chain([Signal::CHLD]).collect();
     let signals = BlockedSignals::block(&awaited);
-    // std gives the child an empty signal mask. A group of its own, so that Ctrl-C at a terminal reaches the server
-    // once, from here, and not a second time from the terminal.
-    let server =
-        Command::new("/proc/self/exe").arg0("sandbox-runtime").args(arguments).process_group(0).spawn()?;
+    if own_pid != 1 {
+        become_subreaper()?;
+    }
+    // It inherits the blocked signals, and lets them through when it is ready to take them. A group of its own, so that
+    // Ctrl-C at a terminal reaches it once, from here, and not a second time from the terminal.
+    let server = Command::new("/proc/self/exe")
+        .arg0("sandbox-runtime")
+        .arg(SERVE)
+        .args(arguments)
+        .process_group(0)
+        .spawn()?;
     let server = Pid::of(&server);
     loop {
         match signals.wait()? {
@@ -39,6 +55,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
                 }
             }
         }
+    }
+}
+
+/// For the server: end (by SIGTERM) when the process above ends, if that is this program and not somebody's shell.
+///
+/// # Errors
+/// None in practice.
+pub fn follow_parent() -> io::Result<()> {
+    let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe"));
+    let parent = std::os::unix::process::parent_id().to_string();
+    match (program("self"), program(&parent)) {
+        (Ok(own), Ok(parent)) if own == parent => end_with_parent(),
+        _ => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The binary: what are we configured to be, are we PID 1, run, say how it ended.
+//! The binary: what are we configured to be, which of the two processes are we, run, say how it ended.
 
 use sandbox_runtime::app::App;
 use sandbox_runtime::config::{Config, Invocation, invocation};
@@ -23,9 +23,15 @@ fn run() -> Result<ExitCode, Error> {
         Invocation::Print(text) => log::answer(&text)?,
         Invocation::Healthcheck(listen) => probe::ask(listen)?,
         Invocation::Install(directory) => {
-            log::info(format_args!("installed {}", install::install(&directory)?.display()))
+            log::info(format_args!("installed {}", install::install(&directory)?.display()));
         }
-        Invocation::Serve(_) if std::process::id() == 1 => return Ok(init::run(args_os().skip(1))?.into()),
+        Invocation::Start(config) => match init::run(args_os().skip(1)) {
+            Ok(code) => return Ok(code.into()),
+            Err(error) => {
+                log::warn(format_args!("serving in one process, and orphans are not reaped: {error}"));
+                serve(*config)?;
+            }
+        },
         Invocation::Serve(config) => serve(*config)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -34,9 +40,9 @@ fn run() -> Result<ExitCode, Error> {
 fn serve(config: Config) -> Result<(), Error> {
     log::set_level(config.log_level);
     config.warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
+    init::follow_parent()?;
     let server = Server::bind(config.listen, config.server)?;
-    let root = Root::new(config.base_dir);
     let runner = Runner::new(Environment::new(config.environment), config.exec)?;
-    server.run(App { root, runner, limits: config.app })?;
+    server.run(App { root: Root::new(config.base_dir), runner, limits: config.app })?;
     Ok(())
 }

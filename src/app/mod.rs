@@ -114,6 +114,15 @@ impl App {
         answer.unwrap_or_else(|refusal| refusal)
     }
 
+    /// Answers what can be answered without waiting for anything; asks for everything else to come again.
+    pub fn respond_at_once(&self, head: &Head) -> Response {
+        match route::find(head.method, &head.target.path) {
+            Ok((Endpoint::Health, _)) => browse::health(),
+            Ok(_) => reply::busy(),
+            Err(no_route) => reply::no_route(no_route),
+        }
+    }
+
     /// The time that a command gets: what the request asks for, and never more than the server allows.
     fn exec_timeout(&self, requested_seconds: Option<f64>) -> (f64, Duration) {
         let most = self.limits.exec_timeout_seconds;

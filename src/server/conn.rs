@@ -8,6 +8,7 @@ use super::exchange::Exchange;
 use super::wire::{Fault, Pace, Rest, Wire};
 use crate::app::{App, reply};
 use crate::deadline::Deadline;
+use crate::http::Method;
 use crate::http::head::{self, Connection as Persistence, Head, Version};
 use crate::http::response::{Payload, Response};
 use crate::log;
@@ -16,7 +17,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A connection, between requests or within one.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(super) enum CloseReason {
     /// A body was not read to its end.
     BodyLeft,
     ServerStopping,
+    /// It was answered in passing.
+    NoThread,
     Fault(Fault),
 }
 
@@ -55,6 +58,7 @@ impl fmt::Display for CloseReason {
             Self::Refused => f.write_str("a request was refused"),
             Self::BodyLeft => f.write_str("a body was not read to its end"),
             Self::ServerStopping => f.write_str("the server is stopping"),
+            Self::NoThread => f.write_str("no thread was free"),
             Self::Fault(fault) => fault.fmt(f),
         }
     }
@@ -89,6 +93,34 @@ impl Connection {
                 return Next::Closed(reason);
             }
         }
+    }
+
+    /// Answers without waiting for anything, for when no thread is there to do better, and closes: health is told as
+    /// always, everything else is asked to come again. A head that has not arrived yet is waited for elsewhere.
+    pub(super) fn serve_at_once(mut self, app: &App) -> Next {
+        match self.wire.fill(&mut self.input, Deadline::within(Duration::ZERO)) {
+            Ok(_) => {}
+            Err(Fault::Late) => return Next::Idle(self),
+            Err(Fault::Ended) => return Next::Closed(CloseReason::PeerClosed),
+            Err(fault) => return Next::Closed(CloseReason::Fault(fault)),
+        }
+        let (response, method) = match head::parse(&self.input, &app.limits.http) {
+            Ok(None) => return Next::Idle(self),
+            Ok(Some((head, _))) => (app.respond_at_once(&head), head.method),
+            Err(error) => (reply::refused(&error), Method::Other),
+        };
+        let mut bytes = response.encode_head(Version::Http11, Persistence::Close);
+        if let Payload::Bytes(body) = &response.payload
+            && response.has_body(method)
+        {
+            bytes.extend_from_slice(body);
+        }
+        let written = self.wire.write_now(&bytes);
+        self.wire.close(Rest::NotAwaited);
+        Next::Closed(match written {
+            Ok(_) => CloseReason::NoThread,
+            Err(error) => CloseReason::Fault(error.into()),
+        })
     }
 
     /// Reads a head. `None`: no request has begun, for now.

@@ -2,8 +2,8 @@
 //!
 //! One thread waits for everything that is idle: the listener, the connections between two requests, the signals. A
 //! connection that has something to say gets a worker thread for as long as a request is read, done and answered. So an
-//! idle connection costs a descriptor and no thread, and some workers exist from the start, whatever commands use up
-//! later.
+//! idle connection costs a descriptor and no thread. Where no thread can be had (commands have used up the processes that
+//! are allowed) the first thread answers in passing: health as always, and 503 before anything is started.
 
 mod chunks;
 mod conn;
@@ -19,8 +19,9 @@ use crate::app::App;
 use crate::deadline::Deadline;
 use crate::log;
 use crate::sys::poll::{PollFd, pipe, poll, read, widen_backlog};
-use conn::Connection;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use crate::sys::process::unblock_all_signals;
+use conn::{Connection, Next};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -57,7 +58,7 @@ impl Default for Limits {
         Self {
             connections: 4096,
             workers: 1024,
-            standing_workers: 4,
+            standing_workers: 2,
             idle: Duration::from_secs(120),
             linger: Duration::from_millis(50),
             head: Duration::from_secs(20),
@@ -118,12 +119,18 @@ impl Server {
             move || app.runner.leftovers().drain()
         })?;
         self.announce(&app);
-        Waiting { limits: self.limits, idle: VecDeque::new(), rest: None }.until_signalled(
-            &self.listener,
-            &workers,
-            &woken,
-            &signals,
-        );
+        let mut waiting = Waiting {
+            listener: &self.listener,
+            signals: &signals,
+            woken: &woken,
+            workers: &workers,
+            app: &app,
+            limits: self.limits,
+            idle: VecDeque::new(),
+            rest: None,
+        };
+        waiting.until_signalled();
+        drop(waiting);
         drop(self.listener);
         log::info(format_args!("stopping; requests that are running: {}", workers.busy()));
         workers.stop();
@@ -148,12 +155,17 @@ impl Server {
     }
 }
 
-/// A descriptor that becomes readable with each signal that asks to stop.
+/// A descriptor that becomes readable with each signal that asks to stop. SIGUSR1 and SIGUSR2 do nothing; without a handler
+/// they would end the server.
 fn signals() -> io::Result<OwnedFd> {
     let (signalled, signal) = pipe()?;
+    for number in [SIGUSR1, SIGUSR2] {
+        signal_hook::flag::register(number, Arc::default())?;
+    }
     for number in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
         signal_hook::low_level::pipe::register(number, signal.try_clone()?)?;
     }
+    unblock_all_signals();
     Ok(signalled)
 }
 
@@ -184,7 +196,13 @@ fn clear(pipe: &OwnedFd) {
 }
 
 /// What waits without a thread.
-struct Waiting {
+struct Waiting<'a> {
+    listener: &'a TcpListener,
+    signals: &'a OwnedFd,
+    /// Readable when workers have given connections back.
+    woken: &'a OwnedFd,
+    workers: &'a Arc<Workers>,
+    app: &'a App,
     limits: Limits,
     /// The one that is idle for longest comes first.
     idle: VecDeque<Idle>,
@@ -197,21 +215,16 @@ struct Idle {
     until: Instant,
 }
 
-impl Waiting {
-    fn until_signalled(
-        &mut self,
-        listener: &TcpListener,
-        workers: &Arc<Workers>,
-        woken: &OwnedFd,
-        signals: &OwnedFd,
-    ) {
+impl Waiting<'_> {
+    fn until_signalled(&mut self) {
         loop {
             self.rest = self.rest.filter(|rest| *rest > Instant::now());
             let accept = match self.rest {
                 Some(_) => PollFd::nothing(),
-                None => PollFd::readable(listener.as_fd()),
+                None => PollFd::readable(self.listener.as_fd()),
             };
-            let mut waited = vec![accept, PollFd::readable(woken.as_fd()), PollFd::readable(signals.as_fd())];
+            let mut waited =
+                vec![accept, PollFd::readable(self.woken.as_fd()), PollFd::readable(self.signals.as_fd())];
             waited.extend(self.idle.iter().map(|idle| PollFd::readable(idle.connection.descriptor())));
             let until = self.rest.into_iter().chain(self.idle.front().map(|idle| idle.until)).min();
             if let Err(error) = poll(&mut waited, until) {
@@ -222,29 +235,38 @@ impl Waiting {
             let ready: Vec<bool> = waited.iter().map(PollFd::is_ready).collect();
             let [is_accept, is_woken, is_signalled, connections @ ..] = ready.as_slice() else { return };
             if *is_signalled {
-                clear(signals);
+                clear(self.signals);
                 return;
             }
-            self.hand_out(connections, workers);
+            self.hand_out(connections);
             if *is_woken {
-                clear(woken);
-                workers.returned().into_iter().for_each(|connection| self.keep(connection));
+                clear(self.woken);
+                self.workers.returned().into_iter().for_each(|connection| self.keep(connection));
             }
             if *is_accept {
-                self.accept(listener, workers.busy());
+                self.accept();
             }
         }
     }
 
     /// Gives those that have something to say to the workers, and closes those that were silent for too long.
-    fn hand_out(&mut self, ready: &[bool], workers: &Arc<Workers>) {
+    fn hand_out(&mut self, ready: &[bool]) {
         let now = Instant::now();
         for (idle, is_ready) in std::mem::take(&mut self.idle).into_iter().zip(ready) {
             if *is_ready {
-                workers.take(idle.connection);
+                if let Err(connection) = self.workers.take(idle.connection) {
+                    self.serve_at_once(connection);
+                }
             } else if idle.until > now {
                 self.idle.push_back(idle);
             }
+        }
+    }
+
+    fn serve_at_once(&mut self, connection: Connection) {
+        match connection.serve_at_once(self.app) {
+            Next::Idle(connection) => self.keep(connection),
+            Next::Closed(reason) => log::debug(format_args!("closed a connection: {reason}")),
         }
     }
 
@@ -252,10 +274,10 @@ impl Waiting {
         self.idle.push_back(Idle { connection, until: Instant::now() + self.limits.idle });
     }
 
-    fn accept(&mut self, listener: &TcpListener, busy: usize) {
+    fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            match listener.accept() {
-                Ok((stream, _)) => self.admit(stream, busy),
+            match self.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Descriptors or memory have run out. Whoever has been idle for longest makes room.
                 Err(error) if is_lack(&error) => {
@@ -271,8 +293,8 @@ impl Waiting {
         }
     }
 
-    fn admit(&mut self, stream: TcpStream, busy: usize) {
-        if self.idle.len() + busy >= self.limits.connections {
+    fn admit(&mut self, stream: TcpStream) {
+        if self.idle.len() + self.workers.busy() >= self.limits.connections {
             self.idle.pop_front();
         }
         match Connection::new(stream) {

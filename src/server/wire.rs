@@ -181,6 +181,7 @@ impl Wire {
         let until = Deadline::within(match rest {
             Rest::Unread => DRAINED_TIME,
             Rest::Nothing => PARTING_TIME,
+            Rest::NotAwaited => Duration::ZERO,
         });
         let mut buffer = Vec::new();
         let mut drained = 0;
@@ -207,4 +208,6 @@ pub(super) enum Rest {
     /// The rest of a body.
     Unread,
     Nothing,
+    /// Whatever it is, there is no time to wait for it.
+    NotAwaited,
 }

@@ -1,7 +1,6 @@
 //! The threads that work on requests: some for good, others as long as there is work.
 //!
-//! A connection that is given to them comes back when it is idle, or is closed. Where no thread can be started (`EAGAIN`)
-//! it waits for one that exists.
+//! A connection that is given to them comes back when it is idle, or is closed.
 
 use super::Limits;
 use super::conn::{Connection, Next};
@@ -71,17 +70,23 @@ impl Workers {
         Ok(())
     }
 
-    /// Works on a connection as soon as a thread is free.
-    pub(super) fn take(self: &Arc<Self>, connection: Connection) {
+    /// Has a thread work on a connection: one that is free, or a new one. Gives the connection back when there is none of
+    /// either.
+    pub(super) fn take(self: &Arc<Self>, connection: Connection) -> Result<(), Connection> {
+        let state = self.state();
+        let has_free = state.free > state.jobs.len();
+        let may_add = state.threads < self.limits.workers;
+        drop(state);
+        let has_thread = has_free || (may_add && self.add_thread(Kind::Passing).is_ok());
+        if !has_thread {
+            return Err(connection);
+        }
         let mut state = self.state();
         state.jobs.push_back(connection);
         state.busy += 1;
-        let is_short = state.free < state.jobs.len() && state.threads < self.limits.workers;
         drop(state);
         self.work.notify_one();
-        if is_short && let Err(error) = self.add_thread(Kind::Passing) {
-            log::warn(format_args!("can not start a thread, so a request waits for one: {error}"));
-        }
+        Ok(())
     }
 
     /// How many connections have a request that is not answered yet.

@@ -200,6 +200,15 @@ impl BlockedSignals {
     }
 }
 
+/// Lets every signal through to this thread and those that it starts, whatever whoever started this process had blocked.
+pub fn unblock_all_signals() {
+    let nothing_blocked = SignalSet::of(&[]);
+    // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong first argument.
+    let _cannot_fail = unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const nothing_blocked.0, std::ptr::null_mut())
+    };
+}
+
 /// A set of signals (sigsetops(3)).
 #[derive(Clone, Copy)]
 pub struct SignalSet(pub(super) libc::sigset_t);

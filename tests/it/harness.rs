@@ -64,6 +64,8 @@ impl Server {
     pub(crate) fn with(variables: &[(&str, &str)]) -> Self {
         let base = TempDir::new();
         let mut command = binary();
+        // A test that is over does not wait for the commands it has left running.
+        command.env("SANDBOX_SHUTDOWN_GRACE_SECONDS", "0");
         command.env("SANDBOX_BASE_DIR", base.path()).envs(variables.iter().copied());
         Self::from_command(command, base)
     }
@@ -96,8 +98,17 @@ impl Server {
         Self { child, address, base, log }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// The process that was started: it forwards signals and reaps.
+    pub(crate) fn init_pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The process that serves.
+    pub(crate) fn pid(&self) -> u32 {
+        let init = self.init_pid();
+        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+        // Orphans become children of the same process, later.
+        children.split_whitespace().next().unwrap().parse().unwrap()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
