@@ -20,7 +20,7 @@ pub use leftovers::Leftovers;
 
 use crate::sys::poll::pipe;
 use crate::sys::process::{SignalSet, keep_exit_statuses};
-use crate::sys::spawn::Leads;
+use crate::sys::spawn::{Leads, close_inherited_on_exec};
 use mark::Marks;
 use std::fs::File;
 use std::io;
@@ -135,6 +135,7 @@ impl Runner {
     /// No `/dev/null`, or no descriptors.
     pub fn new(environment: Environment, limits: Limits) -> io::Result<Self> {
         keep_exit_statuses()?;
+        close_inherited_on_exec()?;
         let (stopping, stop) = pipe()?;
         Ok(Self {
             environment,

@@ -1,15 +1,16 @@
 //! Starting a program: posix_spawn(3), with file actions and attributes.
 //!
 //! The new process leads a process group of its own, has an empty signal mask and default dispositions, and no
-//! descriptor but 0, 1 and 2 (every other one in this program is close-on-exec from birth). posix_spawn reports a failed
-//! exec as its own error, so a program that can not be started is never taken for one that ended with 127.
+//! descriptor but 0, 1 and 2: every other one in this program is close-on-exec from birth, and those that it was started
+//! with are made so ([`close_inherited_on_exec`]). posix_spawn reports a failed exec as its own error, so a program that
+//! can not be started is never taken for one that ended with 127.
 
 use super::check;
 use super::process::{Pid, SignalSet};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// What is to be started, and with what.
 #[derive(Debug)]
@@ -67,6 +68,28 @@ impl Spawn<'_> {
         ok(error)?;
         Pid::new(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
     }
+}
+
+/// Makes every descriptor from 3 on close-on-exec (close_range(2), fcntl(2)): whoever started this process may have left
+/// some open by mistake, and they are not for commands.
+///
+/// # Errors
+/// Neither close_range(2) (Linux 5.11) nor `/proc` is there.
+pub fn close_inherited_on_exec() -> io::Result<()> {
+    // SAFETY: close_range(2) takes three integers, and with this flag closes nothing.
+    let all =
+        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if all == 0 {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let descriptor = name.to_str().and_then(|name| name.parse::<RawFd>().ok());
+        let Some(inherited) = descriptor.filter(|number| *number > libc::STDERR_FILENO) else { continue };
+        // SAFETY: F_SETFD takes an integer. A descriptor that was closed meanwhile is refused with EBADF.
+        check(unsafe { libc::fcntl(inherited, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    Ok(())
 }
 
 /// Whether this process may execute the file at this path, which counts from `directory` when it is relative

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -191,6 +191,29 @@ impl Server {
         let mut client = self.connect();
         client.send(bytes);
         client.rest()
+    }
+
+    /// Starts one whose log nobody can read, on a port that was free a moment ago.
+    pub(crate) fn unheard(mut command: Command, base: TempDir) -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut child = command.env("SANDBOX_LISTEN", address.to_string()).spawn().unwrap();
+        let answers = eventually(|| TcpStream::connect(address).is_ok());
+        assert!(answers && child.try_wait().unwrap().is_none(), "the server did not start");
+        Self { child, address, base, log: Arc::default() }
+    }
+
+    /// Puts a program into the base directory. The test's own process never has it open: it would be busy for as long
+    /// as another test is between fork and exec.
+    pub(crate) fn add_program(&self, name: &str, text: &str) {
+        assert_eq!(self.upload(name, text.as_bytes()).status, 200);
+        self.execute(&format!("chmod 755 {name}")).check("", "", 0);
+    }
+
+    /// A line of `/proc/<pid>/status`, in kB.
+    pub(crate) fn memory_kb(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_matches(|character: char| !character.is_ascii_digit()).parse().unwrap()
     }
 }
 
@@ -409,4 +432,21 @@ pub(crate) fn processes_with(text: &str) -> Vec<u32> {
 pub(crate) fn has_program(name: impl AsRef<OsStr>) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name.as_ref()).is_file())
+}
+
+/// Whether a test must go without this program. Only where nobody looks (CI) is that a failure.
+#[track_caller]
+pub(crate) fn lacks(program: &str) -> bool {
+    let is_there = has_program(program);
+    assert!(is_there || std::env::var_os("CI").is_none(), "this test needs {program}, and CI must have it");
+    if !is_there {
+        eprintln!("skipped: there is no {program}");
+    }
+    !is_there
+}
+
+/// `sleep` for this many seconds and a trifle, by which [`processes_with`] knows it from all others.
+pub(crate) fn own_sleep(seconds: u32) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("sleep {seconds}.0{:07}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

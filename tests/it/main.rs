@@ -1,7 +1,18 @@
 //! The real server, started on a port of its own and spoken to over real sockets. A test that comes from a public report
 //! names its case.
 
-mod harness;
+#![cfg(test)]
 
+mod harness;
+mod python;
+
+mod background;
 mod config;
+mod ending;
+mod environment;
 mod execute;
+mod json;
+mod lookup;
+mod output;
+mod shlex;
+mod timeout;

@@ -1,0 +1,56 @@
+//! How a command ended, in `exit_code`.
+
+use crate::harness::Server;
+
+#[test]
+fn every_exit_status_is_told_as_it_is() {
+    // XC-05 among them: above 128 it is still a plain exit.
+    let server = Server::start();
+    for status in 0..=255 {
+        server.execute(&format!("sh -c 'exit {status}'")).check("", "", status);
+    }
+}
+
+/// Linux ignores these by default, or stops the process; the last two glibc keeps for itself, and ignores them in what
+/// it starts (posix_spawn(3)), be it the server or the command.
+const HARMLESS: [i64; 10] = [17, 18, 19, 20, 21, 22, 23, 28, 32, 33];
+
+#[test]
+fn every_signal_that_ends_a_process_is_told_as_its_negative_number() {
+    // XC-02; 64 is the last.
+    let server = Server::start();
+    for signal in (1..=64).filter(|signal| !HARMLESS.contains(signal)) {
+        server.execute(&format!("sh -c 'ulimit -c 0; kill -{signal} $$'")).check("", "", -signal);
+    }
+}
+
+#[test]
+fn a_signal_that_does_not_end_the_process_is_no_end() {
+    let server = Server::start();
+    for signal in ["CHLD", "CONT", "URG", "WINCH"] {
+        server.execute(&format!("sh -c 'kill -{signal} $$; echo on; exit 4'")).check("on\n", "", 4);
+    }
+    server.execute("sh -c 'trap \"echo caught; exit 6\" TERM; kill $$'").check("caught\n", "", 6);
+    server.execute("sh -c '(sleep 0.3; kill -CONT $$) & kill -STOP $$; echo resumed'").check(
+        "resumed\n",
+        "",
+        0,
+    );
+}
+
+#[test]
+fn the_status_is_that_of_the_command_and_not_of_what_it_ran() {
+    let server = Server::start();
+    // XC-07; some shells say "Killed".
+    let ran = server.execute(r#"sh -c 'sh -c "kill -9 \$\$"; echo $?'"#);
+    assert_eq!((ran.stdout(), ran.exit_code()), ("137\n", 0));
+    server.execute("sh -c 'false; true'").check("", "", 0);
+    server.execute("sh -c 'true | false'").check("", "", 1);
+    server.execute("sh -c 'echo x; nosuchcmd 2>/dev/null'").check("x\n", "", 127);
+}
+
+#[test]
+fn a_command_that_fails_is_told_from_one_that_did_not_run() {
+    // XC-08
+    Server::start().execute("false").check("", "", 1);
+}

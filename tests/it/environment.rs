@@ -1,0 +1,165 @@
+//! What a command finds around it: standard input, variables, the working directory, limits.
+
+use crate::harness::{Server, TempDir, binary};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn standard_input_is_empty() {
+    let server = Server::start();
+    server.execute("cat").check("", "", 0);
+    server.execute("sh -c 'read x; echo rc=$?'").check("rc=1\n", "", 0); // SI-02
+    server.execute("readlink /proc/self/fd/0").check("/dev/null\n", "", 0);
+}
+
+/// The server, started by this shell text; `$0` is its binary, and the base directory is where the shell is.
+fn shell(text: &str, base: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).arg(binary().get_program()).env("SANDBOX_BASE_DIR", base).current_dir(base);
+    command
+}
+
+#[test]
+fn the_server_s_standard_input_is_not_the_command_s() {
+    // SI-03
+    let base = TempDir::new();
+    fs::write(base.path().join("input"), "secret\n").unwrap();
+    let server = Server::from_command(shell("exec \"$0\" <input", base.path()), base);
+    server.execute("cat").check("", "", 0);
+    let place = fs::read_to_string(format!("/proc/{}/fdinfo/0", server.pid())).unwrap();
+    assert_eq!(place.lines().next(), Some("pos:\t0"));
+}
+
+#[test]
+fn a_server_started_with_its_standard_descriptors_closed_runs_commands() {
+    // SI-04
+    for closed in ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "0<&- 1>&- 2>&-"] {
+        let base = TempDir::new();
+        let mut command = shell(&format!("exec \"$0\" {closed}"), base.path());
+        command.stderr(Stdio::null());
+        let server = Server::unheard(command, base);
+        let ran = server.execute("sh -c 'readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo E >&2'");
+        let ends: Vec<&str> = ran.stdout().lines().collect();
+        assert!(
+            matches!(ends[..], ["/dev/null", out, err] if out.starts_with("pipe:") && err.starts_with("pipe:") && out != err),
+            "{closed}: {ran:?}"
+        );
+        assert_eq!((ran.stderr(), ran.exit_code()), ("E\n", 0), "{closed}");
+        assert_eq!(server.get("/").status, 200);
+        server.execute("pwd").check(&format!("{}\n", server.base().display()), "", 0);
+    }
+}
+
+#[test]
+fn a_command_starts_in_the_base_directory() {
+    // EC-01
+    let base = TempDir::new();
+    let mut command = binary();
+    command.env("SANDBOX_BASE_DIR", format!("  {}/  ", base.path().display()));
+    let server = Server::from_command(command, base);
+    server.execute("pwd").check(&format!("{}\n", server.base().display()), "", 0);
+    server.execute("touch marker").check("", "", 0);
+    assert!(server.base().join("marker").exists());
+}
+
+#[test]
+fn a_base_directory_may_have_any_name() {
+    for name in [
+        &b"with space"[..],
+        b"line\nfeed",
+        b"quo'\"te",
+        b"\xff\xfe",
+        b"$HOME;*",
+        "\u{fc}\u{1f600}".as_bytes(),
+    ] {
+        let base = TempDir::new();
+        let odd = base.path().join(OsStr::from_bytes(name));
+        fs::create_dir(&odd).unwrap();
+        let mut command = binary();
+        command.env("SANDBOX_BASE_DIR", &odd);
+        let server = Server::from_command(command, base);
+        server.execute("touch marker").check("", "", 0);
+        assert!(odd.join("marker").exists());
+        let shown = format!("{}\n", odd.as_os_str().to_string_lossy());
+        server.execute("sh -c 'pwd -P'").check(&shown, "", 0);
+    }
+}
+
+#[test]
+fn without_its_base_directory_a_command_does_not_run_elsewhere() {
+    // EC-07
+    let elsewhere = TempDir::new();
+    let base = TempDir::new();
+    let mut command = binary();
+    command.env("SANDBOX_BASE_DIR", base.path()).current_dir(elsewhere.path());
+    let server = Server::from_command(command, base);
+    let name = server.base().display().to_string();
+    server.execute("true").check("", "", 0);
+    fs::remove_dir(server.base()).unwrap();
+    server.execute("touch marker").check_not_run(&format!("[Errno 2] No such file or directory: '{name}'"));
+    // What appears under its name later is another directory.
+    fs::create_dir(server.base()).unwrap();
+    server.execute("touch marker").check_not_run(&format!("[Errno 2] No such file or directory: '{name}'"));
+    for place in [elsewhere.path(), server.base(), Path::new("/")] {
+        assert!(!place.join("marker").exists(), "{}", place.display());
+    }
+}
+
+#[test]
+fn a_base_directory_that_is_none_is_told() {
+    let base = TempDir::new();
+    let file = base.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut command = binary();
+    command.env("SANDBOX_BASE_DIR", &file);
+    let server = Server::from_command(command, base);
+    server.execute("true").check_not_run(&format!("[Errno 20] Not a directory: '{}'", file.display()));
+}
+
+#[test]
+fn a_command_gets_the_server_s_variables_byte_for_byte() {
+    let base = TempDir::new();
+    let mut command = binary();
+    command
+        .env("SANDBOX_BASE_DIR", base.path())
+        .env("ODD_VALUE", OsStr::from_bytes(b"a=b\n\xff\x01'\"$x"))
+        .env(OsStr::from_bytes(b"odd.name-\xfe"), "1")
+        .env("EMPTY", "");
+    let server = Server::from_command(command, base);
+    server.execute("cp /proc/self/environ copy").check("", "", 0);
+    let sorted = |path: &Path| {
+        let bytes = fs::read(path).unwrap();
+        let mut variables: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+        variables.sort();
+        variables
+    };
+    let own = sorted(Path::new(&format!("/proc/{}/environ", server.pid())));
+    assert_eq!(sorted(&server.base().join("copy")), own);
+    assert!(own.contains(&b"ODD_VALUE=a=b\n\xff\x01'\"$x".to_vec()) && own.contains(&b"EMPTY=".to_vec()));
+}
+
+#[test]
+fn an_empty_environment_is_one_too() {
+    let base = TempDir::new();
+    let mut command = binary();
+    command.env_clear().env("SANDBOX_BASE_DIR", base.path());
+    let server = Server::from_command(command, base);
+    let ran = server.execute("env");
+    assert!(ran.exit_code() == 0 && ran.stdout().lines().all(|line| line.starts_with("SANDBOX_")), "{ran:?}");
+}
+
+#[test]
+fn a_command_has_the_server_s_umask_and_limits() {
+    let base = TempDir::new();
+    let text = "umask 027; ulimit -c 0; ulimit -Sn 333; ulimit -f 123456; exec \"$0\"";
+    let server = Server::from_command(shell(text, base.path()), base);
+    server.execute("sh -c umask").check("0027\n", "", 0);
+    let own = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let ran = server.execute("cat /proc/self/limits");
+    assert_eq!(ran.stdout(), own);
+    let files = own.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("333"));
+}

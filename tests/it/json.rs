@@ -1,0 +1,239 @@
+//! The JSON of `POST /execute`: what is read, and what is refused before anything runs.
+
+use crate::harness::{Answer, Server};
+use serde_json::json;
+use std::io::Write;
+
+const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
+
+/// Refused as FastAPI does it, and nothing has run.
+#[track_caller]
+fn check_unprocessable(server: &Server, answer: &Answer) {
+    assert_eq!(answer.status, 422, "{answer:?}");
+    let first = &answer.json()["detail"][0];
+    assert!(first["type"].is_string() && first["loc"].is_array() && first["msg"].is_string(), "{answer:?}");
+    assert!(!server.base().join("marker").exists(), "{answer:?}");
+}
+
+#[test]
+fn what_is_not_the_json_asked_for_is_refused() {
+    let server = Server::start();
+    for body in [
+        // JS-01
+        r#"{"command":"touch marker","command":"touch marker"}"#,
+        r#"{"command":"touch marker","x":1,"x":1}"#,
+        r#"{"command":"touch marker","timeout_seconds":1,"timeout_seconds":2}"#,
+        r#"{"command":"touch marker","\u0063ommand":"touch marker"}"#,
+        // JS-03
+        r#"{"command":"touch marker \ud83d"}"#,
+        r#"{"command":"touch marker \ude00\ud83d"}"#,
+        r#"{"command":"touch marker \ud83d\u0041"}"#,
+        r#"{"command":"touch marker \ud83dx"}"#,
+        r#"{"command":"touch marker","\ud83d":1}"#,
+        // JS-07
+        r#"{"command":"touch marker""#,
+        r#"{"command":"touch marker"} x"#,
+        r#"{"command":"touch marker"}{"command":"touch marker"}"#,
+        r#"{"command":"touch marker",}"#,
+        r#"{,"command":"touch marker"}"#,
+        r#"{'command':'touch marker'}"#,
+        r#"{command:"touch marker"}"#,
+        "{\"command\":\"touch\nmarker\"}",
+        "{\"command\":\"touch\0marker\"}",
+        "{\"command\":\"touch\tmarker\"}",
+        "{\"command\":\"touch marker\"}\0",
+        r#"{"command":"touch marker" /* */}"#,
+        "{\"command\":\"touch marker\"} // x",
+        r#"{"command":"touch marker\x"}"#,
+        r#"{"command":"touch marker\u12"}"#,
+        r#"{"command" "touch marker"}"#,
+        "",
+        " ",
+        "touch marker",
+        "command=touch+marker",
+        // JS-10
+        r#"{"command":NaN}"#,
+        r#"{"command":"touch marker","x":NaN}"#,
+        r#"{"command":"touch marker","x":Infinity}"#,
+        r#"{"command":"touch marker","timeout_seconds":NaN}"#,
+        // JSON, but something else.
+        "null",
+        "1",
+        r#""touch marker""#,
+        r#"["touch marker"]"#,
+        r#"[{"command":"touch marker"}]"#,
+        "{}",
+        r#"{"cmd":"touch marker"}"#,
+        r#"{"Command":"touch marker"}"#,
+        r#"{"command":null}"#,
+        r#"{"command":1}"#,
+        r#"{"command":true}"#,
+        r#"{"command":["touch","marker"]}"#,
+        r#"{"command":{"command":"touch marker"}}"#,
+    ] {
+        check_unprocessable(&server, &server.execute_text(body));
+    }
+    for body in [
+        &b"{\"command\":\"touch marker \xff\"}"[..],
+        b"{\"command\":\"touch marker \xed\xa0\xbd\"}",
+        b"\xff\xfe{\x00}\x00",
+    ] {
+        check_unprocessable(&server, &server.request("POST", "/execute", JSON, body));
+    }
+}
+
+#[test]
+fn a_refusal_says_where_and_why() {
+    let server = Server::start();
+    for (body, kind, place, message) in [
+        ("{}", "missing", json!(["body", "command"]), "Field required"),
+        (r#"{"command":1}"#, "string_type", json!(["body", "command"]), "Input should be a valid string"),
+        (
+            r#"{"command":"x","timeout_seconds":0}"#,
+            "greater_than",
+            json!(["body", "timeout_seconds"]),
+            "Input should be greater than 0",
+        ),
+        (r#"{"command":"x" ,}"#, "json_invalid", json!(["body", 16]), "JSON decode error"),
+    ] {
+        let answer = server.execute_text(body).json();
+        let detail = &answer["detail"][0];
+        assert_eq!(
+            (&detail["type"], &detail["loc"], &detail["msg"]),
+            (&json!(kind), &place, &json!(message)),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn what_is_json_is_read() {
+    let server = Server::start();
+    for (body, stdout) in [
+        (r#"{"command":"printf %s \ud83d\ude00"}"#, "\u{1f600}"), // JS-03
+        ("\u{feff}{\"command\":\"echo bom\"}", "bom\n"),          // JS-04
+        (r#"{"command":"printf '%s' \"\u0041\\t\/\""}"#, "A\\t/"), // JS-14
+        (r#"{"command":"printf %s 'a\b\f\n\r\tz'"}"#, "a\u{8}\u{c}\n\r\tz"),
+        (r#"{"command":"printf\u0020%s\u000aa"}"#, "a"),
+        (r#"{"\u0063ommand":"echo key"}"#, "key\n"),
+        (" \r\n\t{ \"command\" :\n\"echo space\" } \r\n", "space\n"),
+        (r#"{"x":{"a":1,"a":2},"command":"echo ignored","y":[1e400,-0,{}]}"#, "ignored\n"),
+        (r#"{"command":"echo null","timeout_seconds":null}"#, "null\n"),
+        (r#"{"command":"echo text","encoding":"utf-8","cwd":"/","env":{"PATH":""},"":0}"#, "text\n"),
+    ] {
+        let answer = server.execute_text(body);
+        answer.check(200, &json!({ "stdout": stdout, "stderr": "", "exit_code": 0 }));
+    }
+}
+
+#[test]
+fn nesting_of_any_depth_is_skipped() {
+    // JS-02
+    let server = Server::start();
+    for depth in [200, 100_000] {
+        for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
+            let deep = format!("{}1{}", open.repeat(depth), close.repeat(depth));
+            let answer = server.execute_text(&format!(r#"{{"command":"echo deep","x":{deep}}}"#));
+            answer.check(200, &json!({ "stdout": "deep\n", "stderr": "", "exit_code": 0 }));
+            for body in [
+                format!(r#"{{"command":{deep}}}"#),
+                format!(r#"{{"command":"touch marker","timeout_seconds":{deep}}}"#),
+                format!(r#"{{"command":"touch marker","x":{}"#, open.repeat(depth)),
+                deep,
+                open.repeat(depth),
+            ] {
+                check_unprocessable(&server, &server.execute_text(&body));
+            }
+        }
+    }
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn only_json_content_types_are_taken() {
+    // JS-11
+    let server = Server::start();
+    let execute = |headers: &[(&str, &str)]| {
+        server.request("POST", "/execute", headers, br#"{"command":"touch marker"}"#)
+    };
+    check_unprocessable(&server, &execute(&[]));
+    for content_type in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+        "json",
+        "application",
+        "application/",
+        "application/jsonp",
+        "application/xml+json-not",
+        "text/json",
+        "application/javascript; x=application/json",
+        "*/*",
+    ] {
+        check_unprocessable(&server, &execute(&[("Content-Type", content_type)]));
+    }
+    for content_type in [
+        "application/json",
+        "application/json; charset=utf-8",
+        "application/json;charset=utf-8",
+        "application/json ; charset=latin-1",
+        "application/vnd.x+json",
+        "APPLICATION/JSON",
+        "application/problem+JSON; q=1",
+        "Application/Json;",
+    ] {
+        let answer = execute(&[("Content-Type", content_type)]);
+        answer.check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+    }
+}
+
+#[test]
+fn a_body_of_8_mib_is_the_largest() {
+    // JS-13
+    let server = Server::start();
+    let sized = |bytes: usize| {
+        let frame = r#"{"command":"true","x":""}"#.len();
+        format!(r#"{{"command":"true","x":"{}"}}"#, "x".repeat(bytes - frame))
+    };
+    for bytes in [2_000_000, 8 << 20] {
+        server.execute_text(&sized(bytes)).check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+    }
+    // Refused by what it announces, before any of it is there.
+    for length in ["8388609", "100000000", "18446744073709551615"] {
+        let mut client = server.connect();
+        let head = format!(
+            "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        );
+        client.send(head.as_bytes());
+        assert_eq!(client.answer().status, 413, "{length}");
+    }
+    // And by its size, where it announces none.
+    let mut client = server.connect();
+    client.send(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let body = sized((8 << 20) + 1);
+    for piece in body.as_bytes().chunks(1 << 20) {
+        let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+        if client.stream.write_all(&chunk).is_err() {
+            break;
+        }
+    }
+    assert_eq!(client.answer().status, 413);
+    let peak = server.memory_kb("VmHWM:");
+    assert!(peak < 64 << 10, "{peak} kB");
+}
+
+#[test]
+fn a_body_in_chunks_of_any_size_is_read() {
+    let server = Server::start();
+    let body = r#"{"command":"printf %s 'é😀'"}"#.as_bytes();
+    for size in [1, 2, 3, 7, body.len()] {
+        let mut client = server.connect();
+        client.send(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for piece in body.chunks(size) {
+            client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
+        }
+        client.send(b"0\r\n\r\n");
+        client.answer().check(200, &json!({ "stdout": "é😀", "stderr": "", "exit_code": 0 }));
+    }
+}

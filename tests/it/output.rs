@@ -1,0 +1,125 @@
+//! What a command writes, in `stdout` and `stderr`.
+
+use crate::harness::Server;
+use serde_json::json;
+use std::time::Duration;
+
+#[test]
+fn each_stream_comes_as_it_was_written() {
+    let server = Server::start();
+    for (command, stdout, stderr) in [
+        ("sh -c 'echo out; echo err >&2'", "out\n", "err\n"), // OU-16
+        (r"printf 'ok\377\376end'", "ok\u{fffd}\u{fffd}end", ""), // OU-06
+        (r"printf 'a\r\nb\rc'", "a\r\nb\rc", ""),             // OU-09
+        (r#"sh -c 'printf "a\r"; sleep 0.2; printf "\nb"'"#, "a\r\nb", ""), // OU-09
+        (r#"sh -c 'printf "\303"; sleep 0.3; printf "\251"'"#, "é", ""), // OU-07
+        (r#"sh -c 'printf "\360\237" >&2; sleep 0.2; printf "\230\200" >&2'"#, "", "\u{1f600}"), // OU-07
+        (r"printf '\033[31m\001\010\177\t\042\134'", "\u{1b}[31m\u{1}\u{8}\u{7f}\t\"\\", ""), // OU-12
+        // OU-13: each byte of a surrogate is wrong by itself; what only lacks its end is one fault.
+        (r"printf '\355\240\275 \360\237\230'", "\u{fffd}\u{fffd}\u{fffd} \u{fffd}", ""),
+        (r"printf '\300\200\370'", "\u{fffd}\u{fffd}\u{fffd}", ""),
+        (r"printf '\357\273\277x\357\277\276'", "\u{feff}x\u{fffe}", ""),
+        (r"printf 'a\000b'", "a\0b", ""),
+        ("printf x", "x", ""),
+        ("true", "", ""),
+        ("sh -c 'printf \"\\n\\n\"; printf \" \" >&2'", "\n\n", " "),
+        ("printf '\u{2028}\u{2029}</script>'", "\u{2028}\u{2029}</script>", ""),
+        ("sh -c 'echo a >&2; echo b; echo c >&2; echo d'", "b\nd\n", "a\nc\n"),
+        ("sh -c 'exec 1>&2; echo x'", "", "x\n"),
+    ] {
+        server.execute(command).check(stdout, stderr, 0);
+    }
+}
+
+#[test]
+fn every_byte_alone_is_the_character_or_a_replacement() {
+    // OU-06, OU-12
+    let server = Server::start();
+    for byte in 0..=255_u8 {
+        let expected = if byte < 128 { char::from(byte) } else { '\u{fffd}' };
+        server.execute(&format!(r"printf 'a\{byte:03o}z'")).check(&format!("a{expected}z"), "", 0);
+    }
+}
+
+#[test]
+fn a_full_stream_does_not_hold_up_the_other() {
+    // OU-03
+    let server = Server::start();
+    let zeroes = "\0".repeat(1_000_000);
+    server.execute("sh -c 'head -c 1000000 /dev/zero >&2; echo done'").check("done\n", &zeroes, 0);
+    server.execute("sh -c 'head -c 1000000 /dev/zero; echo done >&2'").check(&zeroes, "done\n", 0);
+}
+
+#[test]
+fn two_large_streams_keep_their_lines_in_order() {
+    // OU-04
+    let server = Server::start();
+    let ran =
+        server.execute("sh -c 'i=0; while [ $i -lt 20000 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done'");
+    let lines = |letter: char| (0..20_000).map(|number| format!("{letter}{number}\n")).collect::<String>();
+    assert!(ran.stdout() == lines('o') && ran.stderr() == lines('e') && ran.exit_code() == 0);
+    assert_eq!(ran.json.as_object().unwrap().len(), 3);
+}
+
+/// What stands for what was left out, between the parts that were kept.
+fn split_at_gap(text: &str) -> (&str, u64, &str) {
+    let (first, rest) = text.split_once("\n[... ").unwrap();
+    let (bytes, last) = rest.split_once(" bytes left out ...]\n").unwrap();
+    (first, bytes.parse().unwrap(), last)
+}
+
+#[test]
+fn past_the_bound_the_beginning_and_the_end_are_kept_and_the_middle_is_counted() {
+    let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", "1000")]);
+    let digits =
+        |from: usize, to: usize| (from..to).map(|number| format!("{number:06}\n")).collect::<String>();
+    let whole = digits(0, 10_000);
+    let ran = server
+        .execute("sh -c 'i=0; while [ $i -lt 10000 ]; do printf \"%06d\\n\" $i; i=$((i+1)); done; exit 9'");
+    let (first, bytes, last) = split_at_gap(ran.stdout());
+    assert!(whole.starts_with(first) && whole.ends_with(last));
+    assert_eq!((first.len(), last.len(), bytes), (500, 500, 69_000));
+    assert_eq!((ran.exit_code(), &ran.json["truncated"], ran.json.get("timed_out")), (9, &json!(true), None));
+    // Exactly at the bound nothing is missing; each stream has its own.
+    for command in ["head -c 1000 /dev/zero", "sh -c 'head -c 1000 /dev/zero; head -c 1000 /dev/zero >&2'"] {
+        let ran = server.execute(command);
+        assert!(ran.stdout() == "\0".repeat(1000) && ran.json.get("truncated").is_none(), "{ran:?}");
+    }
+    let ran = server.execute("sh -c 'echo out; head -c 1001 /dev/zero >&2'");
+    assert_eq!((ran.stdout(), &ran.json["truncated"]), ("out\n", &json!(true)));
+    assert_eq!(split_at_gap(ran.stderr()).1, 1);
+}
+
+#[test]
+fn no_character_is_cut_at_the_bound() {
+    // OU-08
+    for bound in ["99999", "100000", "100001", "100002", "100003"] {
+        let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", bound)]);
+        for character in ["é", "€", "😀"] {
+            let ran = server.execute(&format!("sh -c 'yes {character} | tr -d \"\\n\" | head -c 1200000'"));
+            let (first, bytes, last) = split_at_gap(ran.stdout());
+            let is_whole = |part: &str| !part.is_empty() && part.replace(character, "").is_empty();
+            assert!(is_whole(first) && is_whole(last), "{bound} {character}");
+            assert_eq!(first.len() + last.len() + usize::try_from(bytes).unwrap(), 1_200_000);
+            assert!(first.len() + last.len() <= bound.parse().unwrap());
+        }
+    }
+}
+
+#[test]
+fn memory_stays_bounded_whatever_is_written() {
+    let server = Server::start();
+    // OU-01
+    let ran = server.execute("sh -c 'yes 0123456789 | head -c 400000000; exit 3'");
+    let (first, bytes, last) = split_at_gap(ran.stdout());
+    assert_eq!(first.len() as u64 + bytes + last.len() as u64, 400_000_000);
+    assert!(first.starts_with("0123456789\n") && ran.exit_code() == 3);
+    // OU-15: six characters of JSON for each.
+    let ran = server.execute("head -c 30000000 /dev/zero");
+    let (first, bytes, last) = split_at_gap(ran.stdout());
+    assert_eq!(first.len() as u64 + bytes + last.len() as u64, 30_000_000);
+    let peak = server.memory_kb("VmHWM:");
+    assert!(peak < 128 << 10, "{peak} kB");
+    server.execute("echo well").check("well\n", "", 0);
+    assert!(ran.took < Duration::from_secs(60));
+}
