@@ -181,6 +181,30 @@ impl Server {
         client.send(bytes);
         client.rest()
     }
+
+    /// The same, taken apart; none of the requests may be a HEAD.
+    pub(crate) fn answers(&self, bytes: &[u8]) -> Vec<Answer> {
+        let mut client = self.connect();
+        client.send(bytes);
+        client.answers()
+    }
+
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count()
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
+    /// The most memory that it has used at any time, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
 }
 
 impl Drop for Server {
@@ -326,6 +350,15 @@ impl Client {
                 return body;
             }
         }
+    }
+
+    /// Every answer up to the end of the connection.
+    pub(crate) fn answers(&mut self) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        while !self.input.is_empty() || self.stream.peek(&mut [0]).unwrap() > 0 {
+            answers.push(self.answer());
+        }
+        answers
     }
 }
 

@@ -4,4 +4,12 @@
 mod harness;
 
 mod config;
+mod confinement;
+mod connections;
+mod download;
 mod execute;
+mod framing;
+mod limits;
+mod listing;
+mod log;
+mod upload;
