@@ -69,11 +69,11 @@ fn a_client_that_is_gone_takes_its_command_with_it() {
         client.send(execute_request(&command).as_bytes());
         assert!(eventually(|| processes_with(&sleep).len() >= 3), "the command does not run");
         let closed = Instant::now();
+        // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
         if by_reset {
-            reset(client)
-        } else {
-            drop(client)
+            client.stream.peek(&mut [0]).unwrap();
         }
+        drop(client);
         assert!(eventually(|| processes_with(&sleep).is_empty()), "by reset: {by_reset}");
         // Within a second, on a machine that has time.
         assert!(closed.elapsed() < Duration::from_secs(3), "by reset: {by_reset}: {:?}", closed.elapsed());
@@ -144,10 +144,14 @@ fn every_early_refusal_reaches_a_client_that_sends_on() {
                     .as_bytes(),
             );
             client.send(&body);
-            assert_eq!(client.answer().status, status, "{line} {lines:.50}");
+            let answer = client.answer();
+            assert_eq!(answer.status, status, "{line} {lines:.50}");
             // Either the connection ends in peace, or all of the body was read and it goes on.
-            if status != 422 || !lines.contains("json") {
+            if answer.header("connection") == Some("close") {
                 assert!(client.is_closed(), "{line} {lines:.50}");
+            } else {
+                client.send_request("GET", "/", &[], b"");
+                assert_eq!(client.answer().status, 200, "{line} {lines:.50}");
             }
         }
     }
