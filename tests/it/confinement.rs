@@ -1,7 +1,7 @@
 //! Nothing outside the base directory is read, written or told about, whatever a path looks like: with slashes as they
 //! are and encoded, on every endpoint that takes a path.
 
-use crate::harness::{Answer, Server, TempDir, binary};
+use crate::harness::{Answer, Server, StopOnDrop, TempDir, binary};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -470,6 +470,7 @@ fn a_directory_that_changes_into_a_link_and_back_lets_nothing_out() {
     symlink(outside.path(), base.join("link")).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 // `d` is the directory, then nothing, then the link, then nothing.
@@ -494,7 +495,6 @@ fn a_directory_that_changes_into_a_link_and_back_lets_nothing_out() {
             assert!(!String::from_utf8_lossy(&listing.body).contains("\"size\":7"), "{listing:?}");
             rounds += 1;
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(rounds > 50 && reads > 0, "{rounds} {reads}");
     });
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
@@ -519,6 +519,7 @@ fn uploads_into_a_directory_that_changes_into_a_link_never_land_outside() {
     };
     let (mut taken, mut denied) = (0, 0);
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 turn(outside.path());
@@ -535,7 +536,6 @@ fn uploads_into_a_directory_that_changes_into_a_link_never_land_outside() {
                 }
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(taken > 0 && denied > 0, "{taken} {denied}");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);

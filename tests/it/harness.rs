@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -305,12 +305,12 @@ impl Client {
 
     /// Whether the server has closed this connection and nothing more comes.
     pub(crate) fn is_closed(&mut self) -> bool {
-        self.input.is_empty() && self.stream.read(&mut [0]).is_ok_and(|count| count == 0)
+        self.input.is_empty() && uninterrupted(|| self.stream.read(&mut [0])).is_ok_and(|count| count == 0)
     }
 
     fn fill(&mut self) {
         let mut piece = vec![0; 64 << 10];
-        let count = self.stream.read(&mut piece).unwrap();
+        let count = uninterrupted(|| self.stream.read(&mut piece)).unwrap();
         assert!(count > 0, "the connection ended after {:?}", String::from_utf8_lossy(&self.input));
         self.input.extend_from_slice(&piece[..count]);
     }
@@ -352,10 +352,15 @@ impl Client {
         }
     }
 
+    /// Waits for the next byte, without taking it. `false`: the connection has ended.
+    pub(crate) fn wait_for_input(&self) -> bool {
+        uninterrupted(|| self.stream.peek(&mut [0])).unwrap() > 0
+    }
+
     /// Every answer up to the end of the connection.
     pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
-        while !self.input.is_empty() || self.stream.peek(&mut [0]).unwrap() > 0 {
+        while !self.input.is_empty() || self.wait_for_input() {
             answers.push(self.answer());
         }
         answers
@@ -431,4 +436,23 @@ pub(crate) fn processes_with(text: &str) -> Vec<u32> {
 pub(crate) fn has_program(name: impl AsRef<OsStr>) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name.as_ref()).is_file())
+}
+
+/// Tells the threads of a test to stop when it goes out of scope, by a failure too, which would otherwise wait for them.
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A socket with a time limit gives `EINTR` for signals that do nothing else (signal(7)).
+pub(crate) fn uninterrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }

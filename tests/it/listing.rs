@@ -1,6 +1,6 @@
 //! `GET /list/{path}` and `GET /exists/{path}`.
 
-use crate::harness::{Server, TempDir};
+use crate::harness::{Server, StopOnDrop, TempDir};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
@@ -215,6 +215,7 @@ fn entries_that_come_and_go_do_not_cost_the_listing() {
     fs::write(d.join("stays"), "").unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 (0..20).for_each(|number| fs::write(d.join(number.to_string()), "").unwrap());
@@ -229,7 +230,6 @@ fn entries_that_come_and_go_do_not_cost_the_listing() {
             let listed = answer.json();
             entry(listed.as_array().unwrap(), "stays");
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
