@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -215,6 +215,28 @@ impl Server {
         let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim_matches(|character: char| !character.is_ascii_digit()).parse().unwrap()
     }
+
+    /// The same, taken apart; none of the requests may be a HEAD.
+    pub(crate) fn answers(&self, bytes: &[u8]) -> Vec<Answer> {
+        let mut client = self.connect();
+        client.send(bytes);
+        client.answers()
+    }
+
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count()
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
+    /// The most memory that it has used at any time, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        self.memory_kb("VmHWM:")
+    }
 }
 
 impl Drop for Server {
@@ -315,12 +337,12 @@ impl Client {
 
     /// Whether the server has closed this connection and nothing more comes.
     pub(crate) fn is_closed(&mut self) -> bool {
-        self.input.is_empty() && self.stream.read(&mut [0]).is_ok_and(|count| count == 0)
+        self.input.is_empty() && uninterrupted(|| self.stream.read(&mut [0])).is_ok_and(|count| count == 0)
     }
 
     fn fill(&mut self) {
         let mut piece = vec![0; 64 << 10];
-        let count = self.stream.read(&mut piece).unwrap();
+        let count = uninterrupted(|| self.stream.read(&mut piece)).unwrap();
         assert!(count > 0, "the connection ended after {:?}", String::from_utf8_lossy(&self.input));
         self.input.extend_from_slice(&piece[..count]);
     }
@@ -360,6 +382,20 @@ impl Client {
                 return body;
             }
         }
+    }
+
+    /// Waits for the next byte, without taking it. `false`: the connection has ended.
+    pub(crate) fn wait_for_input(&self) -> bool {
+        uninterrupted(|| self.stream.peek(&mut [0])).unwrap() > 0
+    }
+
+    /// Every answer up to the end of the connection.
+    pub(crate) fn answers(&mut self) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        while !self.input.is_empty() || self.wait_for_input() {
+            answers.push(self.answer());
+        }
+        answers
     }
 }
 
@@ -449,4 +485,23 @@ pub(crate) fn lacks(program: &str) -> bool {
 pub(crate) fn own_sleep(seconds: u32) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("sleep {seconds}.0{:07}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Tells the threads of a test to stop when it goes out of scope, by a failure too, which would otherwise wait for them.
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A socket with a time limit gives `EINTR` for signals that do nothing else (signal(7)).
+pub(crate) fn uninterrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }

@@ -1,0 +1,371 @@
+//! The life of connections: how they begin, wait and end, and that whoever is at the other end learns about it.
+
+use crate::harness::{Client, Server, StopOnDrop, TempDir, binary, eventually, processes_with};
+use serde_json::json;
+use std::fs;
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const PROBE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-probe/1.34\r\nConnection: close\r\n\r\n";
+
+/// The time in the middle: a noisy machine delays some, a fault delays all.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn execute_request(command: &str) -> String {
+    let body = json!({ "command": command }).to_string();
+    let length = body.len();
+    format!(
+        "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// A sleep that no other test has: its length names it.
+fn own_sleep() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("sleep 3141.{:07}{number:03}", std::process::id())
+}
+
+#[test]
+fn a_client_that_only_stops_sending_gets_its_answer() {
+    // CN-01
+    let server = Server::start();
+    let mut client = server.connect();
+    client.send(execute_request("sh -c 'sleep 1; echo hc'").as_bytes());
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    let answers = client.answers();
+    assert_eq!(answers.len(), 1);
+    answers[0].check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
+    for request in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
+        let mut client = server.connect();
+        client.send(request.as_bytes());
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.answers()[0].status, 200);
+    }
+    // The command runs, although the end of sending came together with the request.
+    let mut client = server.connect();
+    client.send(format!("{0}{0}", execute_request("echo both")).as_bytes());
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.answers().len(), 2);
+}
+
+#[test]
+fn a_client_that_is_gone_takes_its_command_with_it() {
+    // CN-02
+    let server = Server::start();
+    let log = server.log();
+    for by_reset in [true, false] {
+        let sleep = own_sleep();
+        let command = format!("sh -c '{sleep} & {sleep}; touch after'");
+        let mut client = server.connect();
+        if by_reset {
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+        client.send(execute_request(&command).as_bytes());
+        assert!(eventually(|| processes_with(&sleep).len() >= 3), "the command does not run");
+        let closed = Instant::now();
+        // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
+        if by_reset {
+            assert!(client.wait_for_input());
+        }
+        drop(client);
+        assert!(eventually(|| processes_with(&sleep).is_empty()), "by reset: {by_reset}");
+        // Within a second, on a machine that has time.
+        assert!(closed.elapsed() < Duration::from_secs(3), "by reset: {by_reset}: {:?}", closed.elapsed());
+    }
+    assert!(!server.base().join("after").exists());
+    assert_eq!(server.log(), log);
+    server.execute("echo well").check("well\n", "", 0);
+}
+
+#[test]
+fn a_refusal_reaches_a_client_that_sends_on() {
+    // CN-04, CN-14
+    let server = Server::with(&[("SANDBOX_MAX_UPLOAD_BYTES", "10485760")]);
+    let piece = vec![b'x'; 1 << 20];
+    for round in 0..50 {
+        let mut client = server.connect();
+        let is_chunked = round % 2 == 1;
+        let framing = if is_chunked {
+            "Transfer-Encoding: chunked".to_owned()
+        } else {
+            format!("Content-Length: {}", 32 << 20)
+        };
+        client.send(
+            format!("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=BB\r\n{framing}\r\n\r\n")
+                .as_bytes(),
+        );
+        for _ in 0..32 {
+            if is_chunked {
+                client.send(b"100000\r\n");
+                client.send(&piece);
+                client.send(b"\r\n");
+            } else {
+                client.send(&piece);
+            }
+        }
+        let answer = client.answer();
+        answer.check(413, &json!({ "detail": "the body is larger than 10485760 bytes" }));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(client.is_closed(), "round {round}");
+    }
+}
+
+#[test]
+fn every_early_refusal_reaches_a_client_that_sends_on() {
+    // CN-04, CN-14
+    let server = Server::start();
+    let body = vec![b'x'; 8 << 20];
+    let form = "Content-Type: multipart/form-data; boundary=BB\r\n";
+    let many = "X: y\r\n".repeat(1000);
+    for (line, lines, status) in [
+        ("POST /nosuch", "", 404),
+        ("POST /", "", 405),
+        ("PUT /download/x", "", 405),
+        ("POST /execute", "", 422),
+        ("POST /execute", "Content-Type: application/json\r\n", 422),
+        ("POST /upload", "", 422),
+        ("POST /upload", form, 400),
+        ("POST /upload", "Content-Type: multipart/form-data\r\n", 400),
+        ("POST /upload", many.as_str(), 431),
+        ("POST /upload", "Bad Header: x\r\n", 400),
+        ("GET /", "", 413),
+        ("GET /list/%2e%2e", "", 413),
+    ] {
+        for _ in 0..3 {
+            let mut client = server.connect();
+            client.send(
+                format!("{line} HTTP/1.1\r\nHost: x\r\n{lines}Content-Length: {}\r\n\r\n", body.len())
+                    .as_bytes(),
+            );
+            client.send(&body);
+            let answer = client.answer();
+            assert_eq!(answer.status, status, "{line} {lines:.50}");
+            // Either the connection ends in peace, or all of the body was read and it goes on.
+            if answer.header("connection") == Some("close") {
+                assert!(client.is_closed(), "{line} {lines:.50}");
+            } else {
+                client.send_request("GET", "/", &[], b"");
+                assert_eq!(client.answer().status, 200, "{line} {lines:.50}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_head_that_drips_ends_at_its_deadline_and_holds_nobody_up() {
+    // CN-05
+    let server = Server::start();
+    let started = Instant::now();
+    let mut slow: Vec<Client> = (0..200).map(|_| server.connect()).collect();
+    let line: Vec<u8> =
+        b"GET / HTTP/1.1\r\nX: ".iter().copied().chain(std::iter::repeat(b'y')).take(60).collect();
+    let mut sent = line.iter();
+    // Each byte comes soon enough for any deadline that begins anew with each.
+    let mut is_refused = false;
+    while !is_refused && started.elapsed() < Duration::from_secs(35) {
+        let byte = *sent.next().unwrap_or(&b'y');
+        let answers = slow.iter().filter(|client| has_input(client)).count();
+        is_refused = answers > 0;
+        if !is_refused {
+            slow.iter_mut().for_each(|client| client.send(&[byte]));
+        }
+        let asked = Instant::now();
+        assert_eq!(server.get("/").status, 200);
+        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(started.elapsed() > Duration::from_secs(15), "{:?}", started.elapsed());
+    for mut client in slow {
+        client.answer().check(408, &json!({ "detail": "the request did not arrive in time" }));
+        assert!(client.is_closed());
+    }
+    assert!(started.elapsed() < Duration::from_secs(35), "{:?}", started.elapsed());
+    assert_eq!(server.get("/").status, 200);
+}
+
+fn has_input(client: &Client) -> bool {
+    client.stream.set_nonblocking(true).unwrap();
+    let has = client.stream.peek(&mut [0]).is_ok();
+    client.stream.set_nonblocking(false).unwrap();
+    has
+}
+
+#[test]
+fn probes_leave_nothing_behind() {
+    // CN-09
+    let server = Server::start();
+    let descriptors = server.descriptors();
+    let log = server.log();
+    for _ in 0..1000 {
+        let mut client = server.connect();
+        client.send(PROBE);
+        let answer = client.answer();
+        answer.check(200, &json!({ "status": "ok", "message": "Sandbox Runtime is active." }));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(client.is_closed());
+        drop(TcpStream::connect(server.address()).unwrap());
+    }
+    assert!(eventually(|| server.descriptors() <= descriptors), "{} of {descriptors}", server.descriptors());
+    assert_eq!(server.log(), log);
+}
+
+#[test]
+fn a_connection_is_used_again_whenever_the_next_request_comes() {
+    // CN-10: a worker stays with a connection for 50 ms, and then gives it back. No request may fall between.
+    let server = Server::start();
+    let mut client = server.connect();
+    for round in 0..60 {
+        client.send_request("GET", "/exists/x", &[], b"");
+        client.answer().check(200, &json!({ "path": "x", "exists": false }));
+        std::thread::sleep(Duration::from_micros(48_000 + round * 80));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    client.send_request("GET", "/exists/x", &[], b"");
+    assert_eq!(client.answer().status, 200);
+}
+
+#[test]
+fn answers_on_one_connection_are_not_stalled() {
+    // CN-11: two small writes and a delayed acknowledgement cost 40 ms each time.
+    let server = Server::start();
+    fs::write(server.base().join("f"), vec![b'x'; 8 << 10]).unwrap();
+    let requests = [
+        "GET /exists/a HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /download/f HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /list/ HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        execute_request("echo x"),
+    ];
+    for request in requests {
+        let mut client = server.connect();
+        let mut times = Vec::new();
+        for _ in 0..20 {
+            let started = Instant::now();
+            client.send(request.as_bytes());
+            assert_eq!(client.answer().status, 200);
+            times.push(started.elapsed());
+        }
+        let time = median(times);
+        assert!(time < Duration::from_millis(30), "{request:.30}: {time:?}");
+    }
+}
+
+#[test]
+fn the_end_comes_with_the_last_answer() {
+    // CN-15
+    let server = Server::start();
+    for request in
+        ["GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n", "BAD\r\n\r\n"]
+    {
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            client.answer();
+            let answered = Instant::now();
+            assert!(client.is_closed());
+            times.push(answered.elapsed());
+        }
+        let time = median(times);
+        assert!(time < Duration::from_millis(50), "{request:?}: {time:?}");
+    }
+}
+
+#[test]
+fn idle_connections_cost_no_threads() {
+    let server = Server::start();
+    assert_eq!(server.get("/").status, 200);
+    let count = most_descriptors().saturating_sub(200).min(2000);
+    let idle: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    assert!(eventually(|| server.descriptors() >= count), "{} of {count}", server.descriptors());
+    let asked = Instant::now();
+    assert_eq!(server.get("/").status, 200);
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(server.threads() < 16, "{} threads for {count} connections", server.threads());
+    // Some have been used before they became idle.
+    let used: Vec<Client> = (0..100)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send_request("GET", "/", &[], b"");
+            assert_eq!(client.answer().status, 200);
+            client
+        })
+        .collect();
+    server.execute("echo x").check("x\n", "", 0);
+    assert!(server.peak_memory_kib() < 32 << 10, "{} KiB", server.peak_memory_kib());
+    drop((idle, used));
+    assert!(eventually(|| server.descriptors() < 50), "{}", server.descriptors());
+}
+
+/// How many descriptors this process and the server may have each.
+fn most_descriptors() -> usize {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX)
+}
+
+#[test]
+fn many_connections_one_after_the_other_use_nothing_up() {
+    // CN-17
+    let server = Server::start();
+    let run = |count: usize| {
+        for _ in 0..count {
+            server.execute("true").check("", "", 0);
+        }
+    };
+    run(100);
+    assert!(eventually(|| server.threads() < 16), "{}", server.threads());
+    let (descriptors, threads, memory) = (server.descriptors(), server.threads(), server.peak_memory_kib());
+    run(900);
+    assert!(eventually(|| server.descriptors() <= descriptors), "{} of {descriptors}", server.descriptors());
+    assert!(eventually(|| server.threads() <= threads + 2), "{} of {threads}", server.threads());
+    assert!(server.peak_memory_kib() < memory + 1024, "{} KiB, then {}", memory, server.peak_memory_kib());
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap();
+    assert_eq!(children.trim(), "", "processes are left");
+}
+
+#[test]
+fn a_server_starts_again_at_once_on_the_same_port() {
+    // CN-19. An address of its own, so that no other test's connection takes the port meanwhile.
+    let start = |address: &str| {
+        let base = TempDir::new();
+        let mut command = binary();
+        command.args(["--listen", address]).env("SANDBOX_BASE_DIR", base.path());
+        Server::from_command(command, base)
+    };
+    let mut server = start("127.0.0.77:0");
+    let address = server.address();
+    let stop = AtomicBool::new(false);
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    use std::io::{Read, Write};
+                    let Ok(mut stream) = TcpStream::connect(address) else { continue };
+                    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                    let mut answer = Vec::new();
+                    let asked = stream.write_all(PROBE).and_then(|()| stream.read_to_end(&mut answer));
+                    if asked.is_ok() && answer.starts_with(b"HTTP/1.1 200") {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 0..10 {
+            let before = answered.load(Ordering::Relaxed);
+            assert!(eventually(|| answered.load(Ordering::Relaxed) > before + 20), "round {round}");
+            let pid = server.pid().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            assert!(server.wait().success(), "round {round}");
+            server = start(&address.to_string());
+        }
+    });
+    assert_eq!(server.get("/").status, 200);
+}

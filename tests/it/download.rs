@@ -1,0 +1,444 @@
+//! `GET /download/{path}`.
+
+use crate::harness::{Answer, Server, StopOnDrop, TempDir, binary, eventually, uninterrupted};
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const DIGITS: &str = "0123456789";
+
+fn server_with_digits() -> Server {
+    let server = Server::start();
+    fs::write(server.base().join("f.txt"), DIGITS).unwrap();
+    server
+}
+
+#[track_caller]
+fn check_not_found(answer: &Answer) {
+    answer.check(404, &json!({ "message": "File not found" }));
+}
+
+#[test]
+fn the_headers_that_clients_rely_on_are_there() {
+    // DL-13
+    let server = server_with_digits();
+    let answer = server.request("GET", "/download/f.txt", &[("Accept-Encoding", "gzip, br")], b"");
+    assert_eq!((answer.status, answer.body.as_slice()), (200, DIGITS.as_bytes()));
+    for (name, value) in [
+        ("content-type", Some("application/octet-stream")),
+        ("content-length", Some("10")),
+        ("content-disposition", Some("attachment; filename=\"f.txt\"")),
+        ("accept-ranges", Some("bytes")),
+        ("content-encoding", None),
+        ("transfer-encoding", None),
+    ] {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    let last_modified = answer.header("last-modified").unwrap();
+    assert!(last_modified.ends_with(" GMT") && last_modified.len() == 29, "{last_modified}");
+    let etag = answer.header("etag").unwrap();
+    assert!(etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'), "{etag}");
+}
+
+#[test]
+fn bytes_come_as_they_are() {
+    let server = Server::start();
+    let all: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    for (name, content) in [("all", all.as_slice()), ("empty", b""), ("one", b"\0"), ("crlf", b"a\r\nb\n\r")]
+    {
+        fs::write(server.base().join(name), content).unwrap();
+        let answer = server.get(&format!("/download/{name}"));
+        assert_eq!((answer.status, answer.body.as_slice()), (200, content), "{name}");
+        assert_eq!(answer.header("content-length"), Some(content.len().to_string().as_str()), "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_not_found_and_not_opened() {
+    // DL-01
+    let server = Server::start();
+    let base = server.base();
+    fs::create_dir(base.join("d")).unwrap();
+    assert!(Command::new("mkfifo").arg(base.join("fifo")).status().unwrap().success());
+    std::os::unix::fs::symlink("fifo", base.join("link")).unwrap();
+    let _socket = UnixListener::bind(base.join("socket")).unwrap();
+    for name in ["fifo", "link", "socket", "d", "d/", "", ".", "none", "d/none", "fifo/x"] {
+        let asked = Instant::now();
+        check_not_found(&server.get(&format!("/download/{name}")));
+        check_not_found(&server.get(&format!("/download/{}", name.replace('/', "%2F"))));
+        assert!(asked.elapsed() < Duration::from_secs(2), "{name}: {:?}", asked.elapsed());
+        let head = server.request("HEAD", &format!("/download/{name}"), &[], b"");
+        assert_eq!(head.status, 404, "{name}");
+    }
+    // A reader that was waited for would be there now, and this would not fail.
+    let writer = File::options().write(true).custom(base.join("fifo"));
+    assert_eq!(writer.unwrap_err().raw_os_error(), Some(6), "somebody has opened the FIFO");
+}
+
+/// Opens without waiting for a reader (`O_NONBLOCK`, fifo(7)).
+trait OpenNow {
+    fn custom(&mut self, path: std::path::PathBuf) -> std::io::Result<File>;
+}
+
+impl OpenNow for fs::OpenOptions {
+    fn custom(&mut self, path: std::path::PathBuf) -> std::io::Result<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        const O_NONBLOCK: i32 = 0o4000;
+        self.custom_flags(O_NONBLOCK).open(path)
+    }
+}
+
+#[test]
+fn a_slash_after_a_file_is_not_found() {
+    // DL-16
+    let server = server_with_digits();
+    for target in ["f.txt/", "f.txt%2F", "f.txt//", "f.txt/.", "f.txt/x", "f.txt/../f.txt"] {
+        check_not_found(&server.get(&format!("/download/{target}")));
+    }
+}
+
+#[test]
+fn a_file_that_grows_meanwhile_is_as_long_as_was_said() {
+    // DL-03
+    let server = Server::start();
+    let path = server.base().join("log");
+    let mut log = File::create(&path).unwrap();
+    let piece = vec![b'x'; 64 << 10];
+    log.write_all(&piece).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        scope.spawn(|| {
+            // No more than some 25 MB.
+            for _ in 0..400 {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                log.write_all(&piece).unwrap();
+                std::thread::sleep(Duration::from_micros(500));
+            }
+        });
+        let mut client = server.connect();
+        let mut lengths = Vec::new();
+        for _ in 0..10 {
+            client.send_request("GET", "/download/log", &[], b"");
+            let answer = client.answer();
+            assert_eq!(answer.status, 200);
+            assert!(answer.body.iter().all(|byte| *byte == b'x'));
+            lengths.push(answer.body.len());
+        }
+        assert!(lengths.first() < lengths.last(), "it did not grow: {lengths:?}");
+    });
+}
+
+#[test]
+fn a_file_that_shrinks_meanwhile_breaks_the_connection_and_nothing_is_made_up() {
+    let server = Server::start();
+    let path = server.base().join("big");
+    fs::write(&path, vec![b'x'; 32 << 20]).unwrap();
+    let mut client = server.connect();
+    client.send_request("GET", "/download/big", &[], b"");
+    let mut start = vec![0; 4096];
+    client.stream.read_exact(&mut start).unwrap();
+    fs::write(&path, b"").unwrap();
+    let mut rest = Vec::new();
+    // However it ends, it ends, and before the length that was promised.
+    let _reset_or_end = client.stream.read_to_end(&mut rest);
+    assert!(rest.len() < 32 << 20, "{}", rest.len());
+    assert!(rest.iter().all(|byte| *byte == b'x'));
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn a_file_that_is_replaced_meanwhile_is_sent_as_it_was() {
+    let server = Server::start();
+    fs::write(server.base().join("big"), vec![b'o'; 16 << 20]).unwrap();
+    let mut client = server.connect();
+    client.send_request("GET", "/download/big", &[], b"");
+    assert!(client.wait_for_input());
+    assert_eq!(server.upload("big", b"new").status, 200);
+    let answer = client.answer();
+    assert!(answer.body.len() == 16 << 20 && answer.body.iter().all(|byte| *byte == b'o'));
+    assert_eq!(server.get("/download/big").body, b"new");
+}
+
+#[test]
+fn a_large_file_is_never_held() {
+    // DL-05, smaller: no more memory for 256 MiB than for nothing.
+    let server = Server::start();
+    let size = 256 << 20;
+    let file = File::create(server.base().join("big")).unwrap();
+    file.set_len(size).unwrap();
+    file.write_all_at(b"end", size - 3).unwrap();
+    let mut client = server.connect();
+    client.send_request("GET", "/download/big", &[("Connection", "close")], b"");
+    let (mut total, mut last) = (0, [0; 3]);
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        let count = uninterrupted(|| client.stream.read(&mut piece)).unwrap();
+        if count == 0 {
+            break;
+        }
+        if count >= 3 {
+            last.copy_from_slice(&piece[count - 3..count]);
+        }
+        total += count as u64;
+    }
+    assert!(total > size && total < size + 1000, "{total}");
+    assert_eq!(&last, b"end");
+    assert!(server.peak_memory_kib() < 16 << 10, "{} KiB", server.peak_memory_kib());
+}
+
+#[test]
+fn others_are_served_while_nobody_reads_a_download() {
+    let server = Server::start();
+    File::create(server.base().join("big")).unwrap().set_len(1 << 30).unwrap();
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send_request("GET", "/download/big", &[], b"");
+            assert!(client.wait_for_input());
+            client
+        })
+        .collect();
+    let asked = Instant::now();
+    assert_eq!(server.get("/").status, 200);
+    server.execute("echo x").check("x\n", "", 0);
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    let descriptors = server.descriptors();
+    drop(readers);
+    assert!(eventually(|| server.descriptors() <= descriptors - 16), "{}", server.descriptors());
+}
+
+#[test]
+fn a_sparse_file_has_its_whole_length() {
+    // DL-15
+    let server = Server::start();
+    let size: u64 = 5 << 30;
+    let file = File::create(server.base().join("hole")).unwrap();
+    file.set_len(size).unwrap();
+    file.write_all_at(b"end", size - 3).unwrap();
+    let mut client = server.connect();
+    client.send_request("HEAD", "/download/hole", &[], b"");
+    assert_eq!(client.answer_to("HEAD").header("content-length"), Some("5368709120"));
+    client.send_request("GET", "/download/hole", &[("Range", "bytes=-3")], b"");
+    let end = client.answer();
+    assert_eq!(end.header("content-range"), Some("bytes 5368709117-5368709119/5368709120"));
+    assert_eq!((end.status, end.body.as_slice()), (206, &b"end"[..]));
+    client.send_request("GET", "/download/hole", &[], b"");
+    let mut start = vec![0; 1 << 20];
+    client.stream.read_exact(&mut start).unwrap();
+    assert!(String::from_utf8_lossy(&start).contains("\r\nContent-Length: 5368709120\r\n"));
+}
+
+#[test]
+fn a_single_range_is_sent_alone() {
+    // DL-07
+    let server = server_with_digits();
+    for (range, content_range) in [
+        ("bytes=0-3", "bytes 0-3/10"),
+        ("bytes=5-", "bytes 5-9/10"),
+        ("bytes=-3", "bytes 7-9/10"),
+        ("bytes=9-100", "bytes 9-9/10"),
+        ("bytes=0-18446744073709551616", "bytes 0-9/10"),
+        ("bytes=0-99999999999999999999999999999999", "bytes 0-9/10"),
+        ("bytes=-100", "bytes 0-9/10"),
+        ("bytes=-18446744073709551616", "bytes 0-9/10"),
+        ("bytes=0-0", "bytes 0-0/10"),
+        ("bytes=9-9", "bytes 9-9/10"),
+        ("BYTES=1-2", "bytes 1-2/10"),
+    ] {
+        let answer = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
+        assert_eq!((answer.status, answer.header("content-range")), (206, Some(content_range)), "{range}");
+        let (from, to) = content_range[6..].split_once('/').unwrap().0.split_once('-').unwrap();
+        let expected = &DIGITS[from.parse().unwrap()..=to.parse().unwrap()];
+        assert_eq!(answer.body, expected.as_bytes(), "{range}");
+        assert_eq!(answer.header("content-length"), Some(expected.len().to_string().as_str()), "{range}");
+    }
+}
+
+#[test]
+fn a_range_that_the_file_does_not_have_is_told_its_size() {
+    // DL-07
+    let server = server_with_digits();
+    fs::write(server.base().join("empty"), "").unwrap();
+    for (name, range, size) in [
+        ("f.txt", "bytes=10-", 10),
+        ("f.txt", "bytes=-0", 10),
+        ("f.txt", "bytes=10-20", 10),
+        ("f.txt", "bytes=18446744073709551615-", 10),
+        ("f.txt", "bytes=18446744073709551616-18446744073709551617", 10),
+        ("empty", "bytes=0-", 0),
+        ("empty", "bytes=-1", 0),
+    ] {
+        let answer = server.request("GET", &format!("/download/{name}"), &[("Range", range)], b"");
+        answer.check(416, &json!({ "detail": "Range Not Satisfiable" }));
+        assert_eq!(answer.header("content-range"), Some(format!("bytes */{size}").as_str()), "{range}");
+    }
+}
+
+#[test]
+fn what_is_no_single_range_gives_the_whole_file() {
+    // DL-07
+    let server = server_with_digits();
+    for range in [
+        "bytes=0-1,3-4",
+        "bytes=3-1",
+        "bytes=",
+        "bytes=-",
+        "bytes=a-b",
+        "bytes=+1-2",
+        "bytes=1-+2",
+        "bytes=0x1-2",
+        "items=0-1",
+        "0-1",
+        "bytes 0-1",
+        "bytes=1",
+        "bytes=--1",
+        "bytes=1-2-3",
+        "bytes=0.5-1",
+        "",
+    ] {
+        let answer = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
+        assert_eq!((answer.status, answer.body.as_slice()), (200, DIGITS.as_bytes()), "{range}");
+        assert_eq!(answer.header("content-range"), None, "{range}");
+    }
+    let twice = [("Range", "bytes=0-1"), ("Range", "bytes=2-3")];
+    assert_eq!(server.request("GET", "/download/f.txt", &twice, b"").status, 400);
+}
+
+#[test]
+fn a_client_that_has_the_file_already_is_told_so() {
+    let server = server_with_digits();
+    let first = server.get("/download/f.txt");
+    let (etag, date) = (first.header("etag").unwrap(), first.header("last-modified").unwrap());
+    let get = |headers: &[(&str, &str)]| server.request("GET", "/download/f.txt", headers, b"").status;
+    let weak = format!("W/{etag}");
+    let several = format!("\"x\", {etag}");
+    assert_eq!(get(&[("If-None-Match", etag)]), 304);
+    assert_eq!(get(&[("If-None-Match", &weak)]), 304);
+    assert_eq!(get(&[("If-None-Match", &several)]), 304);
+    assert_eq!(get(&[("If-None-Match", "*")]), 304);
+    assert_eq!(get(&[("If-None-Match", "\"x\"")]), 200);
+    assert_eq!(get(&[("If-None-Match", "")]), 200);
+    assert_eq!(get(&[("If-Modified-Since", date)]), 304);
+    assert_eq!(get(&[("If-Modified-Since", "yesterday")]), 200);
+    assert_eq!(get(&[("If-None-Match", "\"x\""), ("If-Modified-Since", date)]), 200);
+    assert_eq!(get(&[("Range", "bytes=0-1"), ("If-Range", etag)]), 206);
+    assert_eq!(get(&[("Range", "bytes=0-1"), ("If-Range", date)]), 206);
+    assert_eq!(get(&[("Range", "bytes=0-1"), ("If-Range", "\"x\"")]), 200);
+    let mut client = server.connect();
+    client.send_request("GET", "/download/f.txt", &[("If-None-Match", etag)], b"");
+    let known = client.answer();
+    assert_eq!((known.header("etag"), known.header("content-length")), (Some(etag), None));
+    // A 304 has no body, so the next answer follows at once.
+    client.send_request("GET", "/download/f.txt", &[], b"");
+    assert_eq!(client.answer().body, DIGITS.as_bytes());
+    server.upload("f.txt", b"abcdefghij");
+    assert_eq!(get(&[("If-None-Match", etag)]), 200);
+}
+
+#[test]
+fn a_name_can_not_break_out_of_its_header() {
+    // DL-09
+    let server = Server::start();
+    for (name, target, disposition) in [
+        (
+            "n\r\nSet-Cookie: a=b",
+            "n%0D%0ASet-Cookie:%20a=b",
+            "filename=\"n__Set-Cookie: a=b\"; filename*=utf-8''n%0D%0ASet-Cookie%3A%20a%3Db",
+        ),
+        ("n\nx", "n%0Ax", "filename=\"n_x\"; filename*=utf-8''n%0Ax"),
+        ("q\"q", "q%22q", "filename=\"q_q\"; filename*=utf-8''q%22q"),
+        ("b\\b", "b%5Cb", "filename=\"b_b\"; filename*=utf-8''b%5Cb"),
+        ("分.txt", "%E5%88%86.txt", "filename=\"_.txt\"; filename*=utf-8''%E5%88%86.txt"),
+        ("a b;c.txt", "a%20b;c.txt", "filename=\"a b;c.txt\""),
+        ("100%", "100%25", "filename=\"100_\"; filename*=utf-8''100%25"),
+        ("e\u{1b}[2J", "e%1B[2J", "filename=\"e_[2J\"; filename*=utf-8''e%1B%5B2J"),
+        ("'", "'", "filename=\"'\""),
+    ] {
+        fs::write(server.base().join(name), name).unwrap();
+        let answer = server.get(&format!("/download/{target}"));
+        assert_eq!((answer.status, answer.body.as_slice()), (200, name.as_bytes()), "{target}");
+        let expected = format!("attachment; {disposition}");
+        assert_eq!(answer.header("content-disposition"), Some(expected.as_str()), "{target}");
+        assert_eq!(answer.header("set-cookie"), None);
+    }
+    fs::create_dir(server.base().join("d")).unwrap();
+    fs::write(server.base().join("d/x"), "x").unwrap();
+    for target in ["/download/d/x", "/download/d%2Fx"] {
+        let answer = server.get(target);
+        assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"x\""));
+    }
+}
+
+#[test]
+fn a_name_is_decoded_once() {
+    // DL-10
+    let server = Server::start();
+    for (name, content) in [("pct%41", "y"), ("pctA", "z"), ("a+b", "plus"), ("a b", "space")] {
+        fs::write(server.base().join(name), content).unwrap();
+    }
+    for (target, content) in [
+        ("pct%2541", "y"),
+        ("pctA", "z"),
+        ("pct%41", "z"),
+        ("a+b", "plus"),
+        ("a%20b", "space"),
+        ("a%2Bb", "plus"),
+    ] {
+        assert_eq!(server.get(&format!("/download/{target}")).body, content.as_bytes(), "{target}");
+    }
+}
+
+#[test]
+fn a_file_that_the_server_may_not_read_is_denied() {
+    // DL-14. Root may read everything, so the server must be somebody else.
+    let scratch = TempDir::new();
+    let base = scratch.path().join("base");
+    fs::create_dir(&base).unwrap();
+    fs::create_dir(base.join("closed")).unwrap();
+    for name in ["secret", "open", "closed/x"] {
+        fs::write(base.join(name), "content").unwrap();
+    }
+    for (name, mode) in [("secret", 0o000), ("closed", 0o000)] {
+        fs::set_permissions(base.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let Some(server) = start_as_nobody(scratch) else { return };
+    assert_eq!(server.get("/download/open").body, b"content");
+    for target in ["/download/secret", "/download/closed/x"] {
+        let answer = server.get(target);
+        answer.check(403, &json!({ "message": "Access denied" }));
+    }
+    server.get("/list/closed").check(403, &json!({ "message": "Access denied" }));
+    // EXI-02
+    server.get("/exists/closed/x").check(200, &json!({ "path": "closed/x", "exists": false }));
+    let refused = server.upload("closed/x", b"y");
+    assert!((400..500).contains(&refused.status), "{refused:?}");
+}
+
+/// Serves `base` in the directory as a user who is not root. `None`, said aloud, where that can not be arranged.
+fn start_as_nobody(scratch: TempDir) -> Option<Server> {
+    use std::os::unix::process::CommandExt;
+    let base = scratch.path().join("base");
+    let is_root = fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0).unwrap();
+    let mut command = binary();
+    if is_root {
+        // The build's directory may be closed to others.
+        let copied = binary().arg("install").arg(scratch.path()).output().unwrap();
+        assert!(copied.status.success());
+        command = Command::new(scratch.path().join("sandbox-runtime"));
+        command.uid(65534).gid(65534).current_dir("/");
+        if Command::new("true").uid(65534).status().is_err() {
+            eprintln!("skipped: can not become another user");
+            return None;
+        }
+    }
+    command.env("SANDBOX_BASE_DIR", base);
+    Some(Server::from_command(command, scratch))
+}
