@@ -5,3 +5,5 @@ mod harness;
 
 mod config;
 mod execute;
+#[cfg(test)]
+mod tidy;
