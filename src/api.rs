@@ -7,6 +7,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
+use std::io;
 
 /// The body of `POST /execute`.
 #[derive(Debug, PartialEq)]
@@ -380,6 +381,14 @@ impl<T: Serialize, I: Iterator<Item = T> + Clone> Serialize for Array<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.clone())
     }
+}
+
+/// Writes the text of any of these answers as it is made.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_json(answer: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, answer)?)
 }
 
 /// The text of any of these answers.

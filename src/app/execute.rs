@@ -4,13 +4,14 @@
 //! the JSON asked for is refused, before anything runs.
 
 use super::{App, Incoming, python, reply};
-use crate::api::{ExecuteRequest, ExecuteResponse, Text};
+use crate::api::{ExecuteRequest, ExecuteResponse, Text, write_json};
 use crate::deadline::Deadline;
 use crate::exec::{Captured, Command, Ending, Malformed, Outcome, Subject};
 use crate::http::head::Head;
 use crate::http::is_json;
-use crate::http::response::Response;
+use crate::http::response::{Response, Stream};
 use crate::shlex;
+use std::io;
 use std::time::Instant;
 
 impl App {
@@ -36,7 +37,8 @@ impl App {
             .runner
             .run(&command, std::os::fd::AsFd::as_fd(&*directory), deadline, incoming)
             .map_err(|error| not_run(&self.not_started(&command, &error)))?;
-        Ok(answer(&outcome, &sentence(outcome.ending, &command, timeout_seconds)))
+        let sentence = sentence(outcome.ending, &command, timeout_seconds);
+        Ok(answer(outcome, sentence))
     }
 
     fn read_command(&self, incoming: &mut dyn Incoming) -> Result<Vec<u8>, super::BodyError> {
@@ -73,7 +75,7 @@ const PREFIX: &str = "Failed to execute command: ";
 
 /// The answer for a command that did not run.
 fn not_run(why: &str) -> Response {
-    reply::executed(&ExecuteResponse {
+    reply::not_executed(&ExecuteResponse {
         stdout: Text(vec![]),
         stderr: Text(vec![PREFIX.as_bytes(), why.as_bytes()]),
         exit_code: 1,
@@ -107,22 +109,44 @@ fn sentence(ending: Ending, command: &Command, timeout_seconds: f64) -> String {
     }
 }
 
-fn answer(outcome: &Outcome, sentence: &str) -> Response {
-    let exit_code = match outcome.ending {
-        Ending::Exited(code) => code,
-        Ending::Signaled(signal) => -signal,
-        Ending::TimedOut | Ending::Abandoned | Ending::ShutDown => 1,
-    };
-    let (out_gap, err_gap) = (gap(&outcome.stdout), gap(&outcome.stderr));
-    let mut stderr = pieces(&outcome.stderr, &err_gap);
-    stderr.push(sentence.as_bytes());
-    reply::executed(&ExecuteResponse {
-        stdout: Text(pieces(&outcome.stdout, &out_gap)),
-        stderr: Text(stderr),
-        exit_code,
-        timed_out: outcome.ending == Ending::TimedOut,
-        truncated: outcome.stdout.left_out > 0 || outcome.stderr.left_out > 0,
-    })
+/// What a command gave, to be written as JSON.
+#[derive(Debug)]
+struct Answer {
+    outcome: Outcome,
+    /// What is added to standard error.
+    sentence: String,
+    /// What stands for the bytes left out of each stream.
+    gaps: [String; 2],
+}
+
+fn answer(outcome: Outcome, sentence: String) -> Response {
+    let kept = [&outcome.stdout, &outcome.stderr].map(|stream| stream.first.len() + stream.last.len());
+    let gaps = [&outcome.stdout, &outcome.stderr].map(gap);
+    reply::json_made(Answer { outcome, sentence, gaps }, kept.iter().sum())
+}
+
+impl Answer {
+    fn view(&self) -> ExecuteResponse<'_> {
+        let Outcome { ending, stdout, stderr } = &self.outcome;
+        let [out_gap, err_gap] = &self.gaps;
+        ExecuteResponse {
+            stdout: Text(vec![&stdout.first, out_gap.as_bytes(), &stdout.last]),
+            stderr: Text(vec![&stderr.first, err_gap.as_bytes(), &stderr.last, self.sentence.as_bytes()]),
+            exit_code: match *ending {
+                Ending::Exited(code) => code,
+                Ending::Signaled(signal) => -signal,
+                Ending::TimedOut | Ending::Abandoned | Ending::ShutDown => 1,
+            },
+            timed_out: *ending == Ending::TimedOut,
+            truncated: stdout.left_out > 0 || stderr.left_out > 0,
+        }
+    }
+}
+
+impl Stream for Answer {
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write_json(&self.view(), out)
+    }
 }
 
 /// The line that stands for what was left out.
@@ -131,8 +155,4 @@ fn gap(captured: &Captured) -> String {
         0 => String::new(),
         bytes => format!("\n[... {bytes} bytes left out ...]\n"),
     }
-}
-
-fn pieces<'a>(captured: &'a Captured, gap: &'a str) -> Vec<&'a [u8]> {
-    vec![&captured.first, gap.as_bytes(), &captured.last]
 }

@@ -7,7 +7,7 @@ use super::{BodyError, python};
 use crate::api::{Detail, ExecuteResponse, Invalid, Message, Unprocessable, to_json};
 use crate::files;
 use crate::http;
-use crate::http::response::{Payload, Response};
+use crate::http::response::{Payload, Response, Stream};
 use crate::route::NoRoute;
 
 const JSON: &str = "application/json";
@@ -18,8 +18,21 @@ pub(super) fn json(status: u16, body: Vec<u8>) -> Response {
     Response::new(status, Payload::Bytes(body)).with("Content-Type", JSON)
 }
 
-/// What became of a command, or why there was none.
-pub(super) fn executed(answer: &ExecuteResponse<'_>) -> Response {
+/// Up to this size an answer is made in memory, and has a length.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// An answer whose JSON, if it is large, is made while it is written.
+pub(super) fn json_made(body: impl Stream + 'static, estimated_bytes: usize) -> Response {
+    let mut made = Vec::new();
+    // Writing to memory can not fail; if it did, the other way would still be right.
+    if estimated_bytes <= SMALL_BYTES && body.write_to(&mut made).is_ok() {
+        return json(200, made);
+    }
+    Response::new(200, Payload::Stream(Box::new(body))).with("Content-Type", JSON)
+}
+
+/// A command that did not run.
+pub(super) fn not_executed(answer: &ExecuteResponse<'_>) -> Response {
     json(200, to_json(answer))
 }
 
@@ -73,6 +86,11 @@ pub fn refused(error: &http::Error) -> Response {
         http::Error::NotMultipart => return unprocessable(&no_file()),
     };
     detail(status, &error.to_string())
+}
+
+/// A request that can not be worked on now. Nothing has been started, so it may come again.
+pub fn busy() -> Response {
+    detail(503, "too many requests are running").with("Retry-After", "1")
 }
 
 /// A request whose head did not arrive in time.

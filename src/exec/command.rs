@@ -3,6 +3,7 @@
 //! Pure: which of the [candidates](Environment::candidates) exists is for others to find out. The order and the odd
 //! cases (an empty PATH entry, an empty name) are those of Python's `subprocess`, which follows execvp(3).
 
+use super::mark::VARIABLE;
 use std::ffi::{CStr, CString, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -59,10 +60,13 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Variables with a NUL or without a name can not be handed on and are left out.
+    /// Variables with a NUL can not be handed on and are left out, as is the id of an execution: each has its own.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut this = Self { variables: Vec::new(), path: OsString::from("/bin:/usr/bin") };
         for (name, value) in variables {
+            if name == VARIABLE {
+                continue;
+            }
             if name == "PATH" {
                 this.path.clone_from(&value);
             }

@@ -1,7 +1,8 @@
 //! What running a command means: [`Command`] in, [`Outcome`] out.
 //!
 //! The command runs in a process group of its own, reads nothing, and ends by itself or by being killed at its deadline
-//! ([`run`] holds the loop and the table of endings). What it says is bounded ([`capture`]). No shell takes part.
+//! ([`run`] holds the loop and the table of endings), with all that it started ([`tree`]). What it says is bounded
+//! ([`capture`]). No shell takes part.
 //! A command that could not be started is an [`Error`] with the errno, and no outcome.
 //!
 //! This folder does not know where a command came from, nor how its outcome is told.
@@ -9,7 +10,9 @@
 mod capture;
 mod command;
 mod leftovers;
+mod mark;
 mod run;
+mod tree;
 
 pub use capture::Captured;
 pub use command::{Command, Environment, Malformed};
@@ -18,6 +21,7 @@ pub use leftovers::Leftovers;
 use crate::sys::poll::pipe;
 use crate::sys::process::{SignalSet, keep_exit_statuses};
 use crate::sys::spawn::Leads;
+use mark::Marks;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -114,6 +118,7 @@ impl std::error::Error for Error {}
 pub struct Runner {
     environment: Environment,
     limits: Limits,
+    marks: Marks,
     null: File,
     reset_signals: SignalSet,
     leads: Leads,
@@ -134,6 +139,7 @@ impl Runner {
         Ok(Self {
             environment,
             limits,
+            marks: Marks::new(),
             null: File::open("/dev/null")?,
             reset_signals: SignalSet::ignored(),
             leads: leads(),

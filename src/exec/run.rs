@@ -7,7 +7,7 @@
 //! | the process has ended, something still holds a pipe | drain for a short grace, leave the pipe to [`Leftovers`](super::Leftovers), answer | the same |
 //! | both pipes have ended, the process runs on | wait for the process | (not an ending) |
 //! | the process is stopped | wait (a stop is no end) | (not an ending) |
-//! | the deadline passes | kill the group, drain for a short grace, answer | `TimedOut` |
+//! | the deadline passes | kill the [tree](super::tree), drain for a short grace, answer | `TimedOut` |
 //! | the client's connection is reset | the same | `Abandoned` |
 //! | the server stops | the same | `ShutDown` |
 //!
@@ -15,10 +15,12 @@
 //! no stranger.
 
 use super::capture::Capture;
+use super::mark::Mark;
+use super::tree::kill_tree;
 use super::{Client, Command, Ending, Error, Outcome, Runner, Subject};
 use crate::deadline::Deadline;
 use crate::sys::poll::{PollFd, pipe, poll};
-use crate::sys::process::{ExitStatus, Pid, has_ended, kill_group, pidfd, reap};
+use crate::sys::process::{ExitStatus, Pid, has_ended, pidfd, reap};
 use crate::sys::spawn::{Spawn, is_executable};
 use std::ffi::CStr;
 use std::io;
@@ -30,7 +32,7 @@ use std::time::Duration;
 const HELD_PIPE_GRACE: Duration = Duration::from_millis(200);
 
 /// How long a killed command is waited for: it ends at once, unless the kernel is busy on its behalf.
-const KILLED_GRACE: Duration = Duration::from_millis(400);
+const KILLED_GRACE: Duration = Duration::from_millis(300);
 
 /// How long a pipe that outlived the process is read when output never ceases.
 const LONGEST_GRACE: Duration = Duration::from_millis(500);
@@ -75,7 +77,7 @@ impl Runner {
             }
         }
         if verdict.is_some() {
-            kill_group(running.leader);
+            kill_tree(running.leader, &running.mark);
         }
         let quiet = Deadline::within(if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
         let last = Deadline::within(LONGEST_GRACE);
@@ -88,19 +90,24 @@ impl Runner {
         let lacking = |cause| Error { subject: Subject::Resources, cause };
         let (stdout, child_stdout) = pipe().map_err(lacking)?;
         let (stderr, child_stderr) = pipe().map_err(lacking)?;
-        let spawn = Spawn {
-            arguments: command.words(),
-            environment: self.environment.variables(),
-            directory,
-            stdin: self.null.as_fd(),
-            stdout: child_stdout.as_fd(),
-            stderr: child_stderr.as_fd(),
-            reset_signals: self.reset_signals,
-            leads: self.leads,
+        let start = |mark: &Mark| {
+            let spawn = Spawn {
+                arguments: command.words(),
+                environment: self.environment.variables(),
+                mark: mark.variable(),
+                directory,
+                stdin: self.null.as_fd(),
+                stdout: child_stdout.as_fd(),
+                stderr: child_stderr.as_fd(),
+                reset_signals: self.reset_signals,
+                leads: self.leads,
+            };
+            self.spawn_first(command.program(), &spawn).map(|leader| (leader, mark.clone()))
         };
-        let leader = self.spawn_first(command.program(), &spawn)?;
+        let (leader, mark) = self.marks.start(start).map_err(lacking)??;
         Ok(Running {
             leader,
+            mark,
             has_ended: false,
             // Without one (an old kernel, a filter, no descriptor left) the process is looked at now and then.
             process: pidfd(leader).ok(),
@@ -161,6 +168,7 @@ fn is_lack(error: &io::Error) -> bool {
 /// A command that was started and is not reaped yet.
 struct Running {
     leader: Pid,
+    mark: Mark,
     has_ended: bool,
     process: Option<OwnedFd>,
     stdout: Stream,

@@ -1,12 +1,14 @@
 //! A response: a value in, the bytes of its head out (RFC 9112 section 4, RFC 9110).
 //!
-//! Every response states its length, but for one that is begun before its end is known. A header
+//! Every response states its length, but for one that is begun before its end is known: that one is chunked. A header
 //! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date
 //! header, since there is no clock here and RFC 9110 section 6.6.1 lets a server without one leave it out.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io;
 
 use super::Method;
 use super::head::{Connection, Version};
@@ -22,11 +24,19 @@ pub struct Response {
     headers: Vec<(&'static str, Cow<'static, str>)>,
 }
 
+/// A body that is made while it is written, and never held as a whole.
+pub trait Stream: fmt::Debug {
+    /// # Errors
+    /// Those of `out`.
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
+}
+
 /// Where the body comes from.
 #[derive(Debug)]
 pub enum Payload {
     Empty,
     Bytes(Vec<u8>),
+    Stream(Box<dyn Stream>),
     /// `length` bytes of `file` from `offset` on.
     File {
         file: File,
@@ -36,11 +46,13 @@ pub enum Payload {
 }
 
 impl Payload {
-    fn length(&self) -> u64 {
+    /// `None`: not known before it is written.
+    fn length(&self) -> Option<u64> {
         match self {
-            Payload::Empty => 0,
-            Payload::Bytes(bytes) => bytes.len() as u64,
-            Payload::File { length, .. } => *length,
+            Payload::Empty => Some(0),
+            Payload::Bytes(bytes) => Some(bytes.len() as u64),
+            Payload::Stream(_) => None,
+            Payload::File { length, .. } => Some(*length),
         }
     }
 }
@@ -75,8 +87,8 @@ impl Response {
     /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the request's: the
     /// answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection stays open.
     pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
-        let framing =
-            may_have_body(self.status).then(|| ("Content-Length", self.payload.length().to_string()));
+        let Some(length) = self.payload.length() else { return self.encode_early_head(version, connection) };
+        let framing = may_have_body(self.status).then(|| ("Content-Length", length.to_string()));
         self.encode(framing, version, connection)
     }
 

@@ -1,6 +1,7 @@
 //! One request and its answer on one connection: the body as it is asked for, the answer in one write, or begun early.
 
 use super::Limits;
+use super::chunks::{ChunkWriter, Coding};
 use super::wire::{Fault, Pace, Wire, Written};
 use crate::app::{App, BodyError, Client, Incoming, reply};
 use crate::http;
@@ -56,26 +57,43 @@ impl<'a> Exchange<'a> {
     /// Sends the answer, or the rest of it.
     pub(super) fn write(&mut self, response: &Response, persistence: Persistence) -> Result<(), Fault> {
         let mut pace = Pace::new(self.limits);
-        let bytes: &[u8] = match &response.payload {
-            Payload::Bytes(bytes) => bytes,
-            Payload::Empty | Payload::File { .. } => &[],
-        };
-        match (self.answer, self.head.version) {
-            (Answer::Begun, Version::Http10) => return self.wire.write(&[bytes], &mut pace),
-            (Answer::Begun, Version::Http11) => {
-                let size = format!("{:x}\r\n", bytes.len());
-                return self.wire.write(&[size.as_bytes(), bytes, b"\r\n0\r\n\r\n"], &mut pace);
-            }
-            (Answer::NotBegun, _) => {}
+        let mut head = Vec::new();
+        if self.answer == Answer::NotBegun {
+            head = response.encode_head(self.head.version, persistence);
         }
-        let head = response.encode_head(self.head.version, persistence);
         if !response.has_body(self.head.method) {
             return self.wire.write(&[&head], &mut pace);
         }
-        self.wire.write(&[&head, bytes], &mut pace)?;
         match &response.payload {
-            Payload::File { file, offset, length } => self.wire.write_file(file, *offset, *length, &mut pace),
-            Payload::Empty | Payload::Bytes(_) => Ok(()),
+            Payload::Bytes(bytes) if self.answer == Answer::NotBegun => {
+                self.wire.write(&[&head, bytes], &mut pace)
+            }
+            Payload::Bytes(bytes) => self.write_stream(head, &mut pace, |out| out.write_all(bytes)),
+            Payload::Stream(stream) => self.write_stream(head, &mut pace, |out| stream.write_to(out)),
+            Payload::Empty => self.wire.write(&[&head], &mut pace),
+            Payload::File { file, offset, length } => {
+                self.wire.write(&[&head], &mut pace)?;
+                self.wire.write_file(file, *offset, *length, &mut pace)
+            }
+        }
+    }
+
+    /// A body without a length: chunked, or to an HTTP/1.0 client up to the end of the connection.
+    fn write_stream(
+        &mut self,
+        head: Vec<u8>,
+        pace: &mut Pace,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        self.answer = Answer::Begun;
+        let coding = match self.head.version {
+            Version::Http10 => Coding::Plain,
+            Version::Http11 => Coding::Chunked,
+        };
+        let mut out = ChunkWriter::new(self.wire, pace, coding, head);
+        match write(&mut out) {
+            Ok(()) => out.finish(),
+            Err(error) => Err(out.fault.take().unwrap_or(Fault::Broken(error))),
         }
     }
 

@@ -5,6 +5,7 @@
 //! idle connection costs a descriptor and no thread, and some workers exist from the start, whatever commands use up
 //! later.
 
+mod chunks;
 mod conn;
 mod exchange;
 mod listen;

@@ -5,11 +5,11 @@
 
 use super::{check, retry};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The id of a process; for a process that leads its group, of the group too. Never 0 and never negative, so it can
 /// not mean "my own group" or "everybody" to kill(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pid(libc::pid_t);
 
 /// How a process ended.
@@ -32,6 +32,8 @@ impl Signal {
     pub const QUIT: Self = Self(libc::SIGQUIT);
     pub const USR1: Self = Self(libc::SIGUSR1);
     pub const USR2: Self = Self(libc::SIGUSR2);
+    pub const ABRT: Self = Self(libc::SIGABRT);
+    pub const STOP: Self = Self(libc::SIGSTOP);
     pub const CHLD: Self = Self(libc::SIGCHLD);
 
     pub fn number(self) -> i32 {
@@ -41,8 +43,12 @@ impl Signal {
 
 impl Pid {
     /// `None` for 0 and for negative numbers.
-    pub(super) fn new(raw: libc::pid_t) -> Option<Self> {
+    pub fn new(raw: i32) -> Option<Self> {
         (raw > 0).then_some(Self(raw))
+    }
+
+    pub fn number(self) -> i32 {
+        self.0
     }
 
     /// The pid of a child that the standard library started.
@@ -111,11 +117,39 @@ fn waitid(child: Pid, options: libc::c_int) -> io::Result<Option<ExitStatus>> {
     }))
 }
 
-/// Kills every process of the group that `leader` leads (SIGKILL). The leader must not be reaped yet: until then no
-/// other group can have its number. A group without living members is not an error.
-pub fn kill_group(leader: Pid) {
+/// Kills every process of this group (SIGKILL). Its number must be reserved: by a leader that is not reaped yet, or by a
+/// member that was just seen alive. A group without living members is not an error.
+pub fn kill_group(group: Pid) {
+    send_to_group(group, Signal(libc::SIGKILL));
+}
+
+/// Sends a signal to every process of this group, as [`kill_group`] does.
+pub fn send_to_group(group: Pid, signal: Signal) {
     // SAFETY: kill(2) takes two integers. ESRCH means that nobody is left, which is what was asked for.
-    let _nobody_left = unsafe { libc::kill(-leader.0, libc::SIGKILL) };
+    let _nobody_left = unsafe { libc::kill(-group.0, signal.0) };
+}
+
+/// Kills this process (SIGKILL) if it is still the one that is meant. The question is asked when the process is held by a
+/// pidfd already, so that the answer counts for exactly the process that is then killed.
+pub fn kill_if(pid: Pid, is_meant: impl FnOnce() -> bool) {
+    let held = pidfd(pid);
+    if !is_meant() {
+        return;
+    }
+    match held {
+        // SAFETY: pidfd_send_signal(2) takes integers, and a null pointer for "no details".
+        Ok(held) => drop(unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                held.as_raw_fd(),
+                libc::SIGKILL,
+                std::ptr::null::<()>(),
+                0,
+            )
+        }),
+        // Without pidfds the moment between question and answer is the risk that is left.
+        Err(_) => drop(send(pid, Signal(libc::SIGKILL))),
+    }
 }
 
 /// Sends a signal to one process.
@@ -207,4 +241,25 @@ impl Signal {
         let _refused = unsafe { libc::sigaction(self.0, std::ptr::null(), &raw mut action) };
         action.sa_sigaction == libc::SIG_IGN
     }
+}
+
+/// Makes this process the new parent of every orphan among its descendants, as PID 1 is for all (prctl(2),
+/// `PR_SET_CHILD_SUBREAPER`).
+///
+/// # Errors
+/// None in practice.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: this prctl(2) takes integers.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })?;
+    Ok(())
+}
+
+/// Has SIGTERM sent to this process when its parent ends (prctl(2), `PR_SET_PDEATHSIG`).
+///
+/// # Errors
+/// None in practice.
+pub fn end_with_parent() -> io::Result<()> {
+    // SAFETY: this prctl(2) takes integers.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) })?;
+    Ok(())
 }

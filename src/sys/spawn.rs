@@ -17,6 +17,8 @@ pub struct Spawn<'a> {
     pub arguments: &'a [CString],
     /// Each `NAME=value`.
     pub environment: &'a [CString],
+    /// One more variable.
+    pub mark: &'a CStr,
     pub directory: BorrowedFd<'a>,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
@@ -47,8 +49,8 @@ impl Spawn<'_> {
         actions.duplicate(self.stdout, libc::STDOUT_FILENO)?;
         actions.duplicate(self.stderr, libc::STDERR_FILENO)?;
         actions.change_directory(self.directory)?;
-        let arguments = pointers(self.arguments);
-        let environment = pointers(self.environment);
+        let arguments = pointers(self.arguments.iter().map(CString::as_c_str));
+        let environment = pointers(self.environment.iter().map(CString::as_c_str).chain([self.mark]));
         let mut pid: libc::pid_t = 0;
         // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated strings that
         // `self` keeps alive; attributes and actions are initialised; the child gets copies and writes to none.
@@ -83,8 +85,8 @@ fn ok(error: libc::c_int) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
-    strings.iter().map(|string| string.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
+fn pointers<'a>(strings: impl Iterator<Item = &'a CStr>) -> Vec<*mut libc::c_char> {
+    strings.map(|string| string.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
 }
 
 struct Attributes(libc::posix_spawnattr_t);

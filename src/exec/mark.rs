@@ -1,0 +1,133 @@
+//! How the processes of one execution are told from all others: by a random value in their environment, and by a number
+//! that the kernel hands on where the environment is wiped.
+//!
+//! The number is the core dump filter (core(5)): nine bits of a process that fork and exec keep, that anybody may read
+//! in `/proc`, and that mean nothing as long as no core is dumped. The filter of a command is the one that the server
+//! has at that moment, so setting it and starting the command are done under one lock. Numbers are used in turn; a number
+//! alone convicts nobody (see [`tree`](super::tree)).
+
+use std::ffi::{CStr, CString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+
+/// The variable in which every process that a command starts finds the id of its execution.
+pub(super) const VARIABLE: &str = "SANDBOX_EXECUTION_ID";
+
+/// One execution's.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    variable: CString,
+    filter: Option<u16>,
+}
+
+impl Mark {
+    /// `SANDBOX_EXECUTION_ID=…`
+    pub(super) fn variable(&self) -> &CStr {
+        &self.variable
+    }
+
+    /// The core dump filter of this execution's processes, where the kernel has one.
+    pub(super) fn filter(&self) -> Option<u16> {
+        self.filter
+    }
+}
+
+/// Gives out marks.
+#[derive(Debug)]
+pub(super) struct Marks {
+    /// `None` where `/proc` is missing, or the kernel dumps no core.
+    filter: Option<Filter>,
+    /// Commands, and only commands, are given up first when memory runs out.
+    oom: Option<OomScore>,
+    turn: Mutex<u16>,
+}
+
+#[derive(Debug)]
+struct Filter {
+    file: File,
+    /// What processes have that are none of ours.
+    common: u16,
+}
+
+/// One more than the largest filter.
+const FILTERS: u16 = 1 << 9;
+
+impl Marks {
+    pub(super) fn new() -> Self {
+        Self { filter: Filter::open().ok(), oom: OomScore::open().ok(), turn: Mutex::new(0) }
+    }
+
+    /// Calls `start` while whatever it starts inherits a new mark, which it is given too.
+    ///
+    /// # Errors
+    /// No random bytes (getrandom(2)), or whatever `start` reports.
+    pub(super) fn start<T>(&self, start: impl FnOnce(&Mark) -> T) -> io::Result<T> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(io::Error::from)?;
+        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let variable = CString::new(format!("{VARIABLE}={id}"))?;
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let filter = self.filter.as_ref().and_then(|filter| filter.next(&mut turn).ok());
+        let _raised = self.oom.as_ref().map(OomScore::raise);
+        Ok(start(&Mark { variable, filter }))
+    }
+}
+
+impl Filter {
+    fn open() -> io::Result<Self> {
+        let path = "/proc/self/coredump_filter";
+        let common = std::fs::read_to_string(path)?;
+        let common = u16::from_str_radix(common.trim(), 16).map_err(io::Error::other)?;
+        Ok(Self { file: OpenOptions::new().write(true).open(path)?, common })
+    }
+
+    fn next(&self, turn: &mut u16) -> io::Result<u16> {
+        *turn = (*turn + 1) % FILTERS;
+        if *turn == self.common {
+            *turn = (*turn + 1) % FILTERS;
+        }
+        self.file.write_at(format!("{turn}").as_bytes(), 0)?;
+        Ok(*turn)
+    }
+}
+
+/// How willingly the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)). Commands inherit it, so
+/// it is raised while one is started. Raising needs no privilege, nor does going back.
+#[derive(Debug)]
+struct OomScore {
+    file: File,
+    own: i32,
+}
+
+/// In thousandths of the memory: enough that a small command goes before a server that holds output.
+const OOM_SCORE_MORE: i32 = 300;
+const OOM_SCORE_MOST: i32 = 1000;
+
+impl OomScore {
+    fn open() -> io::Result<Self> {
+        let path = "/proc/self/oom_score_adj";
+        let own = std::fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)?;
+        Ok(Self { file: OpenOptions::new().write(true).open(path)?, own })
+    }
+
+    /// Until the guard is dropped.
+    fn raise(&self) -> Raised<'_> {
+        self.set((self.own + OOM_SCORE_MORE).min(OOM_SCORE_MOST));
+        Raised(self)
+    }
+
+    fn set(&self, value: i32) {
+        // Best effort: where the kernel refuses, the server is as likely a victim as its commands.
+        let _refused = self.file.write_at(value.to_string().as_bytes(), 0);
+    }
+}
+
+struct Raised<'a>(&'a OomScore);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.own);
+    }
+}
