@@ -22,5 +22,6 @@ mod log;
 mod lookup;
 mod output;
 mod shlex;
+mod tidy;
 mod timeout;
 mod upload;
