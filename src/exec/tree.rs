@@ -81,10 +81,9 @@ fn victims<'a>(all: &'a [Process], leader: Pid, mark: &Mark) -> Vec<&'a Process>
             below.entry(parent).or_default().push(process);
         }
     }
-    let own = std::process::id();
     let is_marked = |process: &&Process| {
         let is_candidate = !process.is_dead && process.started >= root.started;
-        is_candidate && process.pid.number().unsigned_abs() != own && has_mark(process.pid, mark)
+        is_candidate && has_mark(process, mark)
     };
     let mut seen = HashSet::new();
     let mut found = Vec::new();
@@ -98,16 +97,25 @@ fn victims<'a>(all: &'a [Process], leader: Pid, mark: &Mark) -> Vec<&'a Process>
     found
 }
 
-/// Whether the process has the execution's id in its environment; or, when it has no id at all, the execution's number.
-fn has_mark(pid: Pid, mark: &Mark) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", pid.number())).unwrap_or_default();
+/// Whether the process has the execution's id in its environment; or, when it has no id at all and is an orphan of ours,
+/// the execution's number. The number of any other process means nothing: another server gives out the same ones.
+fn has_mark(process: &Process, mark: &Mark) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", process.pid.number())).unwrap_or_default();
     let mut variables = environment.split(|byte| *byte == 0);
-    match variables.find(|variable| {
+    let is_id = |variable: &&[u8]| {
         variable.strip_prefix(VARIABLE.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
-    }) {
+    };
+    match variables.find(is_id) {
         Some(variable) => variable == mark.variable().to_bytes(),
-        None => mark.filter().is_some() && mark.filter() == filter(pid),
+        None => is_orphan(process) && mark.filter().is_some() && mark.filter() == filter(process.pid),
     }
+}
+
+/// Orphans of commands become children of the process above the server.
+fn is_orphan(process: &Process) -> bool {
+    let is_server = process.pid.number().unsigned_abs() == std::process::id();
+    let above = std::os::unix::process::parent_id();
+    !is_server && process.parent.is_some_and(|parent| parent.number().unsigned_abs() == above)
 }
 
 fn filter(pid: Pid) -> Option<u16> {
