@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The binary is one static file of the right machine, and small:   .ci/binary.sh FILE MACHINE
+set -euo pipefail
+
+file=${1:?usage: binary.sh FILE MACHINE} machine=${2:?usage: binary.sh FILE MACHINE}
+LIMIT=$((1024 * 1024)) # bytes; the runtime image holds nothing else
+fail() {
+    echo "binary.sh: $file $*" >&2
+    exit 1
+}
+
+header=$(readelf --file-header --wide "$file")
+segments=$(readelf --program-headers --wide "$file")
+dynamic=$(readelf --dynamic --wide "$file")
+[[ $header == *"$machine"* ]] || fail "is not for $machine"
+[[ $segments == *LOAD* ]] || fail 'has nothing to load'
+[[ $segments != *INTERP* ]] || fail 'asks for an interpreter'
+[[ $dynamic == *'no dynamic section'* ]] || fail 'has a dynamic section'
+size=$(stat --format %s "$file")
+[ "$size" -lt "$LIMIT" ] || fail "has $size bytes; the limit is $LIMIT"
+echo "$file: static, $machine, $size bytes"
