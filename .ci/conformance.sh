@@ -7,8 +7,6 @@ script=${1:?} url=${2:?} version=${3:?}
 KNOWN=(
     # Output is bytes here: CR and CRLF stay. The reference folds line ends.
     'direct: run translates CRLF and CR to LF (python text mode)'
-    # Not there yet.
-    'client disconnect stops the command'
 )
 VENV=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/sdk-$version
 LOG=$(mktemp)

@@ -78,7 +78,9 @@ fn not_json(body: &[u8], error: &serde_json::Error) -> Invalid {
         return Invalid::new("duplicate_key", None, "a key comes twice");
     }
     let lines_before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    let offset = lines_before.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
+    // Columns count from 1; at the end of the text there is no character to point at.
+    let column = error.column().saturating_sub(usize::from(!error.is_eof()));
+    let offset = lines_before.map(<[u8]>::len).sum::<usize>() + column;
     Invalid { offset: Some(offset), ..Invalid::new("json_invalid", None, "JSON decode error") }
 }
 
@@ -506,6 +508,7 @@ mod tests {
             String::from_utf8(to_json(&Unprocessable(&invalid))).unwrap(),
             r#"{"detail":[{"type":"json_invalid","loc":["body",12],"msg":"JSON decode error"}]}"#
         );
+        assert_eq!(ExecuteRequest::from_json(br#"{"command":"x" "#).unwrap_err().offset, Some(15));
         let invalid = ExecuteRequest::from_json(b"{}").unwrap_err();
         assert_eq!(
             String::from_utf8(to_json(&Unprocessable(&invalid))).unwrap(),

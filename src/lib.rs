@@ -4,7 +4,7 @@
 //! Only [`server`] touches a socket, and only [`sys`] calls the kernel by hand.
 //!
 //! The modules in reading order, from the ground up; each imports only from those above it in this list
-//! (`tests/tidy.rs` checks that):
+//! (`tests/it/tidy.rs` checks that):
 //!
 //! 0. [`sys`]: every unsafe block and every libc call.
 //! 1. [`deadline`], [`log`], [`shlex`], [`api`] (the JSON), [`http`] (bytes to values and back).

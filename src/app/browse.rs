@@ -7,7 +7,7 @@ use crate::http::response::{Response, Stream};
 use std::io;
 
 pub(super) fn health() -> Response {
-    reply::json(200, api::to_json(&api::Health))
+    reply::ok(api::to_json(&api::Health))
 }
 
 impl App {
@@ -21,7 +21,7 @@ impl App {
     pub(super) fn exists(&self, path: &[u8]) -> Result<Response, Response> {
         let exists = || files::exists(&self.root, &RelPath::parse(path)?);
         let exists = exists().map_err(|error| reply::not_looked_up(&error))?;
-        Ok(reply::json(200, api::to_json(&api::Exists { path: Text(vec![path]), exists })))
+        Ok(reply::ok(api::to_json(&api::Exists { path: Text(vec![path]), exists })))
     }
 }
 

@@ -14,7 +14,11 @@ const JSON: &str = "application/json";
 const OCTETS: &str = "application/octet-stream";
 
 /// An answer that is JSON already.
-pub(super) fn json(status: u16, body: Vec<u8>) -> Response {
+pub(super) fn ok(body: Vec<u8>) -> Response {
+    json(200, body)
+}
+
+fn json(status: u16, body: Vec<u8>) -> Response {
     Response::new(status, Payload::Bytes(body)).with("Content-Type", JSON)
 }
 
@@ -170,13 +174,19 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
     message(status, &format!("File upload failed: {why}"))
 }
 
-/// A shortage of descriptors or memory can be a client's doing, and passes; the rest is a broken disk.
+/// What is left when an operation on a file fails. Only a broken disk is the server's own fault. A shortage of descriptors
+/// or memory can be a client's doing, and passes; everything else comes of what was asked for.
 fn system_fault(error: &std::io::Error) -> u16 {
+    const EIO: i32 = 5;
     const ENOMEM: i32 = 12;
+    const ENODEV: i32 = 19;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
+    const ESTALE: i32 = 116;
+    const EUCLEAN: i32 = 117;
     match error.raw_os_error() {
+        Some(EIO | ENODEV | ESTALE | EUCLEAN) => 500,
         Some(ENOMEM | ENFILE | EMFILE) => 429,
-        _ => 500,
+        _ => 400,
     }
 }

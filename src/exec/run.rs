@@ -53,14 +53,13 @@ impl Runner {
         client: &mut dyn Client,
     ) -> Result<Outcome, Error> {
         let mut running = self.start(command, directory)?;
-        let mut wake = Deadline::within(self.limits.commit_after).min(deadline);
-        let mut half_closed = false;
+        let mut nudge = Nudge::new(self.limits.commit_after);
         let mut verdict = None;
         while verdict.is_none() {
             let peer = client
                 .descriptor()
-                .map(|peer| if half_closed { Peer::Silent(peer) } else { Peer::Open(peer) });
-            let event = running.wait(wake, peer, Some(self.stopping.as_fd()));
+                .map(|peer| if nudge.repeats() { Peer::Silent(peer) } else { Peer::Open(peer) });
+            let event = running.wait(nudge.at.min(deadline), peer, Some(self.stopping.as_fd()));
             if running.has_ended {
                 break;
             }
@@ -68,11 +67,10 @@ impl Runner {
                 Event::Stopping => verdict = Some(Ending::ShutDown),
                 Event::Reset => verdict = Some(Ending::Abandoned),
                 _ if deadline.has_passed() => verdict = Some(Ending::TimedOut),
-                Event::HalfClosed => half_closed = true,
-                _ if wake.has_passed() => wake = deadline,
-                _ => continue,
+                Event::HalfClosed => nudge.begin(),
+                Event::Late | Event::Progress => {}
             }
-            if verdict.is_none() && client.nudge().is_err() {
+            if verdict.is_none() && nudge.is_due() && client.nudge().is_err() {
                 verdict = Some(Ending::Abandoned);
             }
         }
@@ -179,6 +177,45 @@ struct Running {
 struct Stream {
     pipe: Option<OwnedFd>,
     capture: Capture,
+}
+
+/// When something is sent to a client that waits.
+///
+/// Once after a while, so that nothing on the way gives up. And when the client has shut down its sending side, again and
+/// again, ever more rarely: a proxy between shows that its client is gone only by what becomes of the second or third
+/// thing that it passes on.
+struct Nudge {
+    at: Deadline,
+    interval: Option<Duration>,
+}
+
+const FIRST_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Nudge {
+    fn new(after: Duration) -> Self {
+        Self { at: Deadline::within(after), interval: None }
+    }
+
+    /// From now on.
+    fn begin(&mut self) {
+        self.interval = Some(FIRST_INTERVAL);
+        self.at = Deadline::within(Duration::ZERO);
+    }
+
+    fn repeats(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// Whether it is time; if so, sets the next.
+    fn is_due(&mut self) -> bool {
+        if !self.at.has_passed() {
+            return false;
+        }
+        self.at = Deadline::within(self.interval.unwrap_or(Duration::MAX));
+        self.interval = self.interval.map(|interval| (interval * 2).min(LONGEST_INTERVAL));
+        true
+    }
 }
 
 /// The connection of whoever waits.

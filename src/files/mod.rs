@@ -43,7 +43,8 @@ pub enum Error {
     NotFound,
     /// There is something that is not a directory where the path needs one.
     NotADirectory,
-    /// It is a directory, FIFO, device or socket.
+    IsADirectory,
+    /// It is a FIFO, device or socket.
     NotAFile,
     /// No file can be made under this name; says why.
     InvalidName(&'static str),
@@ -65,7 +66,7 @@ pub enum Error {
 /// moment is opened as that, without waiting, and closed again.
 ///
 /// # Errors
-/// [`Error::NotAFile`] if it is anything else.
+/// [`Error::IsADirectory`] or [`Error::NotAFile`] if it is anything else.
 pub fn open(root: &Root, path: &RelPath) -> Result<OpenFile, Error> {
     let place = root.locate(path)?;
     only_a_file(&place.object.ok_or(Error::NotFound)?)?;
@@ -82,7 +83,11 @@ pub fn open(root: &Root, path: &RelPath) -> Result<OpenFile, Error> {
 }
 
 fn only_a_file(stat: &Stat) -> Result<(), Error> {
-    if stat.kind == Kind::File { Ok(()) } else { Err(Error::NotAFile) }
+    match stat.kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Error::IsADirectory),
+        _ => Err(Error::NotAFile),
+    }
 }
 
 /// Whether the path leads to anything, links followed; `false` too where that cannot be found out (EXI-02).
@@ -103,7 +108,8 @@ impl Error {
         move |source| match source.raw_os_error() {
             Some(fs::ENOENT) => Error::NotFound,
             Some(fs::ENOTDIR) => Error::NotADirectory,
-            Some(fs::EISDIR | fs::ENXIO) => Error::NotAFile,
+            Some(fs::EISDIR) => Error::IsADirectory,
+            Some(fs::ENXIO) => Error::NotAFile,
             Some(fs::ELOOP | fs::ENAMETOOLONG) => Error::BadPath(source),
             Some(fs::EACCES | fs::EPERM | fs::EROFS) => Error::NotPermitted(source),
             Some(fs::ENOSPC | fs::EDQUOT) => Error::NoSpace(source),
@@ -123,10 +129,10 @@ impl Error {
     /// The errno that the kernel gave, or would give (errno(3)); none for what is refused by our own rules.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Denied | Error::InvalidName(_) => None,
+            Error::Denied | Error::NotAFile | Error::InvalidName(_) => None,
             Error::NotFound => Some(fs::ENOENT),
             Error::NotADirectory => Some(fs::ENOTDIR),
-            Error::NotAFile => Some(fs::EISDIR),
+            Error::IsADirectory => Some(fs::EISDIR),
             Error::BadPath(source)
             | Error::NotPermitted(source)
             | Error::NoSpace(source)
@@ -141,6 +147,7 @@ impl fmt::Display for Error {
             Error::Denied => f.write_str("the path leaves the base directory"),
             Error::NotFound => f.write_str("no such file or directory"),
             Error::NotADirectory => f.write_str("not a directory"),
+            Error::IsADirectory => f.write_str("a directory"),
             Error::NotAFile => f.write_str("not a regular file"),
             Error::InvalidName(why) => f.write_str(why),
             Error::BadPath(source) => write!(f, "the path cannot be followed: {source}"),

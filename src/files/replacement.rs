@@ -36,7 +36,7 @@ impl Replacement {
     /// the path is followed: what it leads to is replaced, and the link stays.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::NotAFile`] if there is something else already; [`Error::NoSpace`].
+    /// [`Error::InvalidName`]; [`Error::IsADirectory`] or [`Error::NotAFile`] if there is something else already; [`Error::NoSpace`].
     pub fn begin(root: &Root, path: &RelPath) -> Result<Replacement, Error> {
         let place = match root.locate(path) {
             Err(Error::Denied) => return Err(Error::Denied),
@@ -144,10 +144,8 @@ const SUFFIX: &str = ".tmp";
 
 /// Its length does not depend on the target's, which may be the longest there is.
 fn temporary_name() -> Result<CString, Error> {
-    let random = getrandom::u64().map_err(|error| Error::Io {
-        doing: "making up a temporary name",
-        source: error.raw_os_error().map_or(io::ErrorKind::Other.into(), io::Error::from_raw_os_error),
-    })?;
+    let random = getrandom::u64()
+        .map_err(|error| Error::Io { doing: "making up a temporary name", source: error.into() })?;
     CString::new(format!("{PREFIX}{random:016x}{SUFFIX}")).map_err(|_| Error::Denied)
 }
 

@@ -116,7 +116,7 @@ fn outcome<T>(result: Result<T, Error>, show: impl Fn(T) -> String) -> String {
         Err(Error::Denied) => "denied".to_owned(),
         Err(Error::NotFound) => "not found".to_owned(),
         Err(Error::NotADirectory) => "not a directory".to_owned(),
-        Err(Error::NotAFile) => "not a file".to_owned(),
+        Err(Error::IsADirectory | Error::NotAFile) => "not a file".to_owned(),
         Err(Error::InvalidName(_)) => "invalid name".to_owned(),
         Err(Error::BadPath(_)) => "bad path".to_owned(),
         Err(error) => panic!("{error:?}"),

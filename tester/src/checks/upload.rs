@@ -13,6 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("a second upload replaces the first", replaced),
     check("names with spaces, quotes, % and any script", names),
     check("an upload name is not percent-decoded", literal_upload_names),
+    check("%22 in an upload name is a double quote, as browsers and the SDK write it", quoted_upload_name),
     check("missing parents are made", parents),
     check("a chunked upload without a length works", chunked_upload),
     check("text that looks like the boundary stays in the file", boundary_lookalikes),
@@ -65,7 +66,7 @@ fn names(s: &Session) -> Verdict {
 
 // UP-02. Looked at through a listing, since the reference cannot download such a name.
 fn literal_upload_names(s: &Session) -> Verdict {
-    for name in ["%22", "..%2fup", "%41"] {
+    for name in ["..%2fup", "%41"] {
         let path = s.path(&format!("literal/{name}"));
         uploaded(s, &path, b"x")?;
         let listing = s.get(&format!("/list/{}", s.path("literal")))?;
@@ -74,6 +75,15 @@ fn literal_upload_names(s: &Session) -> Verdict {
         listing.expect(met, &entry)?;
     }
     Ok(())
+}
+
+fn quoted_upload_name(s: &Session) -> Verdict {
+    s.upload(&s.path("quoted/a%22b"), b"x")?.status(200)?;
+    let listing = s.get(&format!("/list/{}", s.path("quoted")))?;
+    let seen = String::from_utf8_lossy(&listing.response.body).contains("\"name\":\"a%22b\"");
+    let entry = "\"name\":\"a\\\"b\"";
+    let met = String::from_utf8_lossy(&listing.response.body).contains(entry);
+    s.differs(listing.expect(met, entry), Reference { which: "it takes %22 literally", seen })
 }
 
 // CF-09
