@@ -2,6 +2,7 @@
 //!
 //! A flag wins over its variable. The only file that reads the environment.
 
+use crate::app::Token;
 use crate::deadline::seconds;
 use crate::log::Level;
 use crate::server::Listen;
@@ -21,7 +22,13 @@ pub struct Config {
     pub app: app::Limits,
     pub exec: exec::Limits,
     pub server: server::Limits,
-    /// What every command gets.
+    /// What every request but one for health must bring.
+    pub token: Option<Token>,
+    /// What the process above hands to the server, and the server to nobody.
+    pub for_server: Vec<(&'static str, OsString)>,
+    /// Whether this process ends when the one above it does, which is another one of this program.
+    pub follows_parent: bool,
+    /// What every command gets: what this process got, less what is for the server alone.
     pub environment: Vec<(OsString, OsString)>,
     /// What was configured wrongly, and what is done instead.
     pub warnings: Vec<String>,
@@ -54,10 +61,17 @@ impl std::fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
+/// Holds the secret, and is for the server alone.
+pub const TOKEN: &str = "SANDBOX_TOKEN";
+
+/// By which the process above tells the server its pid.
+const PARENT: &str = "SANDBOX_PARENT_PID";
+
 /// One row of the table.
 pub struct Setting {
     pub variable: &'static str,
-    pub flag: &'static str,
+    /// `None` for a secret: command lines can be read by everybody.
+    pub flag: Option<&'static str>,
     /// What stands for the value in `--help`.
     pub value: &'static str,
     pub default: &'static str,
@@ -75,10 +89,10 @@ enum WrongVariable {
     Refuse,
 }
 
-pub const SETTINGS: [Setting; 7] = [
+pub const SETTINGS: [Setting; 9] = [
     Setting {
         variable: "SANDBOX_LISTEN",
-        flag: "--listen",
+        flag: Some("--listen"),
         value: "[ADDRESS:]PORT",
         default: "8888",
         meaning: "where to listen; without an address on all of them, IPv6 and IPv4",
@@ -90,7 +104,7 @@ pub const SETTINGS: [Setting; 7] = [
     },
     Setting {
         variable: "SANDBOX_BASE_DIR",
-        flag: "--base-dir",
+        flag: Some("--base-dir"),
         value: "DIRECTORY",
         default: "/app",
         meaning: "where commands start and files live",
@@ -103,7 +117,7 @@ pub const SETTINGS: [Setting; 7] = [
     },
     Setting {
         variable: "SANDBOX_EXEC_TIMEOUT_SECONDS",
-        flag: "--exec-timeout",
+        flag: Some("--exec-timeout"),
         value: "SECONDS",
         default: "300",
         meaning: "how long a command may run; a request can ask for less",
@@ -116,7 +130,7 @@ pub const SETTINGS: [Setting; 7] = [
     },
     Setting {
         variable: "SANDBOX_MAX_OUTPUT_BYTES",
-        flag: "--max-output",
+        flag: Some("--max-output"),
         value: "BYTES",
         default: "8388608",
         meaning: "how much of each output stream of a command is kept: half from its beginning, half from its end",
@@ -129,7 +143,7 @@ pub const SETTINGS: [Setting; 7] = [
     },
     Setting {
         variable: "SANDBOX_MAX_UPLOAD_BYTES",
-        flag: "--max-upload",
+        flag: Some("--max-upload"),
         value: "BYTES",
         default: "17179869184",
         meaning: "how large the body of an upload may be",
@@ -141,7 +155,7 @@ pub const SETTINGS: [Setting; 7] = [
     },
     Setting {
         variable: "SANDBOX_SHUTDOWN_GRACE_SECONDS",
-        flag: "--shutdown-grace",
+        flag: Some("--shutdown-grace"),
         value: "SECONDS",
         default: "10",
         meaning: "how long running requests may go on after SIGTERM, before their commands are killed",
@@ -156,8 +170,36 @@ pub const SETTINGS: [Setting; 7] = [
         },
     },
     Setting {
+        variable: TOKEN,
+        flag: None,
+        value: "SECRET",
+        default: "none",
+        meaning: "what every request but one for health must bring, as Authorization: Bearer or X-API-Key",
+        wrong_variable: WrongVariable::Refuse,
+        set: |config, value| {
+            config.token = Some(Token::new(value.as_bytes())?);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "SANDBOX_TOKEN_FILE",
+        flag: Some("--token-file"),
+        value: "FILE",
+        default: "none",
+        meaning: "a file with that secret; commands can read whatever this server can, so the variable is safer",
+        wrong_variable: WrongVariable::Refuse,
+        set: |config, value| {
+            if config.token.is_some() {
+                return Err("there is a token already".into());
+            }
+            let secret = std::fs::read(value).map_err(|error| error.to_string())?;
+            config.token = Some(Token::new(secret.trim_ascii())?);
+            Ok(())
+        },
+    },
+    Setting {
         variable: "SANDBOX_LOG",
-        flag: "--log",
+        flag: Some("--log"),
         value: "LEVEL",
         default: "info",
         meaning: "how much is logged: off, error, warn, info or debug (debug: one line a request)",
@@ -185,6 +227,9 @@ impl Config {
             app: app::Limits::default(),
             exec: exec::Limits::default(),
             server: server::Limits::default(),
+            token: None,
+            for_server: vec![(PARENT, std::process::id().to_string().into())],
+            follows_parent: false,
             environment: Vec::new(),
             warnings: Vec::new(),
         }
@@ -192,22 +237,38 @@ impl Config {
 
     fn set_from_variables(&mut self) -> Result<(), Unusable> {
         for setting in &SETTINGS {
-            let Some(value) = self.environment.iter().find(|(name, _)| name == setting.variable) else {
+            let Some((_, value)) = self.environment.iter().find(|(name, _)| name == setting.variable) else {
                 continue;
             };
-            let value = trimmed(&value.1);
-            // A blank one counts as unset, as in `VARIABLE=${UNSET}`; but a time limit is too grave for silence.
-            if value.is_empty() && setting.wrong_variable == WrongVariable::Refuse {
+            let value = trimmed(value);
+            if value.is_empty() && setting.blank_is_unset() {
                 continue;
             }
             let Err(reason) = (setting.set)(self, &value) else { continue };
-            let wrong = format!("{} is {:?}: {reason}", setting.variable, value.to_string_lossy());
+            let wrong = match setting.flag {
+                Some(_) => format!("{} is {:?}: {reason}", setting.variable, value.to_string_lossy()),
+                None => format!("{}: {reason}", setting.variable),
+            };
             match setting.wrong_variable {
                 WrongVariable::Refuse => return Err(Unusable(wrong)),
                 WrongVariable::Warn => self.warnings.push(format!("{wrong}; using {}", setting.default)),
             }
         }
+        let parent = std::os::unix::process::parent_id().to_string();
+        self.follows_parent =
+            self.environment.iter().any(|(name, value)| name == PARENT && *value == *parent);
+        let secret = self.environment.iter().find(|(name, _)| name == TOKEN);
+        self.for_server.extend(secret.map(|(_, secret)| (TOKEN, secret.clone())));
+        self.environment.retain(|(name, _)| name != TOKEN && name != PARENT);
         Ok(())
+    }
+}
+
+impl Setting {
+    /// As in `VARIABLE=${UNSET}`. But a time limit is too grave for silence, and an empty token may be a mistake that
+    /// would open the door.
+    fn blank_is_unset(&self) -> bool {
+        self.wrong_variable == WrongVariable::Refuse && !self.variable.starts_with(TOKEN)
     }
 }
 
@@ -232,7 +293,7 @@ pub fn invocation(
                 return Ok(Invocation::Print(format!("sandbox-runtime {}\n", env!("CARGO_PKG_VERSION"))));
             }
             Some(flag) if flag.starts_with('-') => {
-                let setting = SETTINGS.iter().find(|setting| setting.flag == flag);
+                let setting = SETTINGS.iter().find(|setting| setting.flag == Some(flag));
                 let setting = setting.ok_or_else(|| unusable(format!("there is no option {flag}")))?;
                 let value = value.or_else(|| arguments.next());
                 let value =
@@ -289,8 +350,12 @@ Options, each with the environment variable that it wins over:
     );
     for setting in &SETTINGS {
         let Setting { variable, flag, value, default, meaning, .. } = setting;
+        let names = match flag {
+            Some(flag) => format!("{flag} {value}, {variable}"),
+            None => format!("{variable} (only as a variable)"),
+        };
         // Writing to a String can not fail.
-        let _infallible = write!(text, "  {flag} {value}, {variable}\n      {meaning} (default {default})\n");
+        let _infallible = write!(text, "  {names}\n      {meaning} (default {default})\n");
     }
     text
 }
@@ -341,10 +406,11 @@ mod tests {
     #[test]
     fn the_defaults_are_those_that_the_table_tells() {
         let plain = format!("{:?}", config(&[], &[]));
-        for setting in &SETTINGS {
-            let told = format!("{:?}", config(&[setting.flag, setting.default], &[]));
+        for setting in SETTINGS.iter().filter(|setting| setting.default != "none") {
+            let told = format!("{:?}", config(&[setting.flag.unwrap(), setting.default], &[]));
             assert_eq!(told, plain, "{}", setting.variable);
         }
+        assert!(config(&[], &[]).token.is_none());
     }
 
     #[test]
@@ -427,10 +493,39 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_taken_from_a_variable_or_a_file_and_handed_to_no_command() {
+        let with_token = config(&[], &[("SANDBOX_TOKEN", " s3cret\n"), ("OTHER", "1")]);
+        assert_eq!(with_token.token, Token::new(b"s3cret").ok());
+        assert_eq!(with_token.environment, [("OTHER".into(), "1".into())]);
+        let file = std::env::temp_dir().join(format!("sandbox-runtime-token-{}", std::process::id()));
+        std::fs::write(&file, "s3cret\n").unwrap();
+        let path = file.to_str().unwrap();
+        assert_eq!(config(&["--token-file", path], &[]).token, Token::new(b"s3cret").ok());
+        refused(&[], &[("SANDBOX_TOKEN", "a"), ("SANDBOX_TOKEN_FILE", path)], "already");
+        std::fs::write(&file, " \n").unwrap();
+        refused(&[], &[("SANDBOX_TOKEN_FILE", path)], "empty");
+        std::fs::remove_file(&file).unwrap();
+        refused(&[], &[("SANDBOX_TOKEN_FILE", path)], path);
+    }
+
+    #[test]
+    fn a_token_that_is_none_ends_the_start_and_is_not_told() {
+        // AU-01
+        for value in ["", "  ", "\n"] {
+            refused(&[], &[("SANDBOX_TOKEN", value)], "empty");
+        }
+        refused(&[], &[("SANDBOX_TOKEN_FILE", "")], "SANDBOX_TOKEN_FILE");
+        let error = invoke(&[], &[("SANDBOX_TOKEN", "hush hush")]).unwrap_err().to_string();
+        assert!(error.contains("SANDBOX_TOKEN") && !error.contains("hush"), "{error}");
+        refused(&["--token", "s3cret"], &[], "--token");
+    }
+
+    #[test]
     fn help_names_every_setting() {
         let Ok(Invocation::Print(help)) = invoke(&["--help"], &[]) else { panic!("no help") };
         for setting in &SETTINGS {
-            for word in [setting.variable, setting.flag, setting.default, setting.meaning] {
+            for word in [setting.variable, setting.flag.unwrap_or_default(), setting.default, setting.meaning]
+            {
                 assert!(help.contains(word), "{word}");
             }
         }

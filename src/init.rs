@@ -7,10 +7,10 @@
 
 use crate::log;
 use crate::sys::process::{
-    BlockedSignals, ExitStatus, Pid, Signal, become_subreaper, end_with_parent, reap_any, send,
+    BlockedSignals, ExitStatus, Pid, Signal, become_subreaper, end_with_parent, forbid_inspection, reap_any,
+    send, wipe_variable,
 };
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -22,11 +22,14 @@ const FORWARDED: [Signal; 7] =
 /// The word that tells the second process to be the server.
 const SERVE: &str = "serve";
 
-/// Starts the server with these arguments, and returns how it ended: its exit status, or 128 + the signal's number.
+/// Starts the server with these arguments and these variables besides, and returns how it ended: its exit status, or 128 + the signal's number.
 ///
 /// # Errors
 /// The server could not be started; this process is as it was, but for its blocked signals.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    variables: impl IntoIterator<Item = (&'static str, OsString)>,
+) -> io::Result<u8> {
     let own_pid = std::process::id();
     let awaited: Vec<Signal> = FORWARDED.into_iter().chain([Signal::CHLD]).collect();
     let signals = BlockedSignals::block(&awaited);
@@ -39,6 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
         .arg0("sandbox-runtime")
         .arg(SERVE)
         .args(arguments)
+        .envs(variables)
         .process_group(0)
         .spawn()?;
     let server = Pid::of(&server);
@@ -58,17 +62,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
     }
 }
 
-/// For the server: end (by SIGTERM) when the process above ends, if that is this program and not somebody's shell.
+/// For the server: end (by SIGTERM) when the process above ends.
 ///
 /// # Errors
 /// None in practice.
 pub fn follow_parent() -> io::Result<()> {
-    let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe"));
-    let parent = std::os::unix::process::parent_id().to_string();
-    match (program("self"), program(&parent)) {
-        (Ok(own), Ok(parent)) if own == parent => end_with_parent(),
-        _ => Ok(()),
-    }
+    end_with_parent()
+}
+
+/// For whichever process knows a secret: no other process of the same user may look into it, and its environment, as far
+/// as it could be looked into before, no longer has the variable.
+///
+/// # Errors
+/// None in practice.
+pub fn keep_secret(variable: &str) -> io::Result<()> {
+    wipe_variable(variable);
+    forbid_inspection()
 }
 
 /// Reaps all that have ended: one SIGCHLD may stand for many. Returns the server's status if it is among them.

@@ -1,7 +1,7 @@
 //! The binary: what are we configured to be, which of the two processes are we, run, say how it ended.
 
 use sandbox_runtime::app::App;
-use sandbox_runtime::config::{Config, Invocation, invocation};
+use sandbox_runtime::config::{Config, Invocation, TOKEN, invocation};
 use sandbox_runtime::exec::{Environment, Runner};
 use sandbox_runtime::files::Root;
 use sandbox_runtime::server::{Server, probe};
@@ -25,8 +25,8 @@ fn run() -> Result<ExitCode, Error> {
         Invocation::Install(directory) => {
             log::info(format_args!("installed {}", install::install(&directory)?.display()));
         }
-        Invocation::Start(config) => match init::run(args_os().skip(1)) {
-            Ok(code) => return Ok(code.into()),
+        Invocation::Start(config) => match start(&config) {
+            Ok(code) => return Ok(code),
             Err(error) => {
                 log::warn(format_args!("serving in one process, and orphans are not reaped: {error}"));
                 serve(*config)?;
@@ -37,12 +37,26 @@ fn run() -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The process above.
+fn start(config: &Config) -> Result<ExitCode, Error> {
+    if config.token.is_some() {
+        init::keep_secret(TOKEN)?;
+    }
+    Ok(init::run(args_os().skip(1), config.for_server.iter().cloned())?.into())
+}
+
+/// The server.
 fn serve(config: Config) -> Result<(), Error> {
     log::set_level(config.log_level);
     config.warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
-    init::follow_parent()?;
+    if config.follows_parent {
+        init::follow_parent()?;
+    }
     let server = Server::bind(config.listen, config.server)?;
     let runner = Runner::new(Environment::new(config.environment), config.exec)?;
-    server.run(App { root: Root::new(config.base_dir), runner, limits: config.app })?;
+    if config.token.is_some() {
+        init::keep_secret(TOKEN)?;
+    }
+    server.run(App { root: Root::new(config.base_dir), runner, limits: config.app, token: config.token })?;
     Ok(())
 }

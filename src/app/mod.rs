@@ -3,6 +3,7 @@
 //! Each endpoint's file reads alike: parse, act, answer. What goes wrong leaves sideways as a finished response, made in
 //! [`reply`], the only file that knows status codes and the sentences clients match on.
 
+mod auth;
 mod browse;
 mod execute;
 mod python;
@@ -10,6 +11,7 @@ pub mod reply;
 mod transfer;
 
 pub use crate::exec::Client;
+pub use auth::Token;
 
 use crate::deadline::seconds;
 use crate::exec::Runner;
@@ -95,31 +97,41 @@ pub struct App {
     pub root: Root,
     pub runner: Runner,
     pub limits: Limits,
+    /// What every request but one for health must bring, if there is one.
+    pub token: Option<Token>,
 }
 
 impl App {
     /// Answers one request. `received` is when its head was complete; a command's deadline counts from there.
     pub fn respond(&self, head: &Head, incoming: &mut dyn Incoming, received: Instant) -> Response {
-        let answer = match route::find(head.method, &head.target.path) {
-            Err(no_route) => Err(reply::no_route(no_route)),
-            Ok((Endpoint::Execute, _)) => self.execute(head, incoming, received),
-            Ok((Endpoint::Upload, _)) => self.upload(head, incoming),
-            Ok((endpoint, path)) => skip_body(incoming).and_then(|()| match endpoint {
-                Endpoint::Download => self.download(head, path),
-                Endpoint::List => self.list(path),
-                Endpoint::Exists => self.exists(path),
-                Endpoint::Health | Endpoint::Execute | Endpoint::Upload => Ok(browse::health()),
-            }),
-        };
+        let answer = self.find(head).and_then(|(endpoint, path)| match endpoint {
+            Endpoint::Execute => self.execute(head, incoming, received),
+            Endpoint::Upload => self.upload(head, incoming),
+            Endpoint::Health => skip_body(incoming).map(|()| browse::health()),
+            Endpoint::Download => skip_body(incoming).and_then(|()| self.download(head, path)),
+            Endpoint::List => skip_body(incoming).and_then(|()| self.list(path)),
+            Endpoint::Exists => skip_body(incoming).and_then(|()| self.exists(path)),
+        });
         answer.unwrap_or_else(|refusal| refusal)
+    }
+
+    /// The endpoint of a request that may have it. Health is for everybody; of all else, not even whether it is there is
+    /// told to somebody without the token.
+    fn find<'a>(&self, head: &'a Head) -> Result<(Endpoint, &'a [u8]), Response> {
+        let found = route::find(head.method, &head.target.path);
+        let is_open = matches!(found, Ok((Endpoint::Health, _)));
+        if !is_open && self.token.as_ref().is_some_and(|token| !token.is_in(head)) {
+            return Err(reply::unauthorized());
+        }
+        found.map_err(reply::no_route)
     }
 
     /// Answers what can be answered without waiting for anything; asks for everything else to come again.
     pub fn respond_at_once(&self, head: &Head) -> Response {
-        match route::find(head.method, &head.target.path) {
+        match self.find(head) {
             Ok((Endpoint::Health, _)) => browse::health(),
             Ok(_) => reply::busy(),
-            Err(no_route) => reply::no_route(no_route),
+            Err(refusal) => refusal,
         }
     }
 

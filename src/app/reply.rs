@@ -80,6 +80,11 @@ pub(super) fn no_route(no_route: NoRoute) -> Response {
     }
 }
 
+/// A request without the token.
+pub(super) fn unauthorized() -> Response {
+    detail(401, "Not authenticated").with("WWW-Authenticate", "Bearer")
+}
+
 /// A request that can not be understood.
 pub fn refused(error: &http::Error) -> Response {
     let status = match error {

@@ -272,3 +272,48 @@ pub fn end_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) })?;
     Ok(())
 }
+
+/// Lets no process of the same user look into this one: not into its memory, its environment or its descriptors (prctl(2),
+/// `PR_SET_DUMPABLE`; ptrace(2), "ptrace access mode checking"). Descriptors to its own files in `/proc` must be open by
+/// then.
+///
+/// # Errors
+/// None in practice.
+pub fn forbid_inspection() -> io::Result<()> {
+    // SAFETY: this prctl(2) takes integers.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) })?;
+    Ok(())
+}
+
+unsafe extern "C" {
+    /// environ(7).
+    static environ: *const *mut libc::c_char;
+}
+
+/// Overwrites the value of this variable where the kernel has put it, which is what `/proc/PID/environ` shows. The name
+/// stays, with nothing after it. Only while this process has a single thread: others may be reading.
+pub fn wipe_variable(name: &str) {
+    // SAFETY: the C library has set it up before main.
+    let mut entry = unsafe { environ };
+    loop {
+        if entry.is_null() {
+            return;
+        }
+        // SAFETY: the array ends with a null pointer, and has not been walked past it.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            return;
+        }
+        // SAFETY: each entry is a NUL-terminated string.
+        let length = unsafe { libc::strlen(text) };
+        // SAFETY: these are its bytes, and nobody else refers to them.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), length) };
+        if let Some((own_name, [b'=', value @ ..])) = bytes.split_at_mut_checked(name.len())
+            && own_name == name.as_bytes()
+        {
+            value.fill(0);
+        }
+        // SAFETY: the entry was not the last, so there is one more.
+        entry = unsafe { entry.add(1) };
+    }
+}

@@ -24,4 +24,5 @@ mod output;
 mod shlex;
 mod tidy;
 mod timeout;
+mod token;
 mod upload;

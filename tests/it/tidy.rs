@@ -134,7 +134,7 @@ fn the_settings_in_the_readme_are_those_of_the_code() {
     let coded = SETTINGS.iter().map(|setting| {
         vec![
             format!("`{}`", setting.variable),
-            format!("`{} {}`", setting.flag, setting.value),
+            setting.flag.map_or("none".to_owned(), |flag| format!("`{flag} {}`", setting.value)),
             format!("`{}`", setting.default),
             setting.meaning.to_owned(),
         ]
@@ -222,6 +222,8 @@ fn environment_outside_config(source: &Source) -> Vec<String> {
     match source.path.as_str() {
         "config.rs" => Vec::new(),
         "main.rs" => source.with_words(&["var", "var_os", "vars", "environ", "getenv"]),
+        // It wipes a variable, and tells nobody what it was.
+        "sys/process.rs" => source.with_words(&["var", "var_os", "vars", "vars_os", "getenv"]),
         _ => source.with_words(&["var", "var_os", "vars", "vars_os", "environ", "getenv"]),
     }
 }

@@ -1,0 +1,113 @@
+//! The optional token: who gets in, and who can learn it.
+
+use crate::harness::{Answer, Server};
+use serde_json::json;
+use std::fs;
+
+const SECRET: &str = "t0p-s3cret";
+
+fn server() -> Server {
+    Server::with(&[("SANDBOX_TOKEN", SECRET), ("SANDBOX_LOG", "debug")])
+}
+
+fn execute(server: &Server, command: &str, headers: &[(&str, &str)]) -> Answer {
+    let headers = [&[("Content-Type", "application/json")], headers].concat();
+    server.request("POST", "/execute", &headers, json!({ "command": command }).to_string().as_bytes())
+}
+
+const WITH_TOKEN: &[(&str, &str)] = &[("Authorization", "Bearer t0p-s3cret")];
+
+#[test]
+fn without_the_token_only_health_is_answered() {
+    // AU-03
+    let server = server();
+    for (method, target) in [("GET", "/"), ("HEAD", "/"), ("GET", "/?probe=1"), ("GET", "http://other/")] {
+        assert_eq!(server.request(method, target, &[], b"").status, 200, "{method} {target}");
+    }
+    let targets = [
+        "/execute",
+        "/upload",
+        "/list/",
+        "/list",
+        "/exists/",
+        "/download/x",
+        "/Execute",
+        "//execute",
+        "/execute/",
+        "/%65xecute",
+        "http://other/execute",
+        "/nope",
+        "//",
+        "/./",
+        "/%2e",
+    ];
+    for target in targets {
+        for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"] {
+            let answer = server.request(method, target, &[], b"");
+            assert_eq!(answer.status, 401, "{method} {target}");
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {target}");
+        }
+    }
+    assert_eq!(execute(&server, "touch ran", &[]).status, 401);
+    assert_eq!(server.upload("up.txt", b"x").status, 401);
+    assert_eq!(fs::read_dir(server.base()).unwrap().count(), 0);
+}
+
+#[test]
+fn wrong_credentials_are_no_credentials() {
+    // AU-01
+    let server = server();
+    for headers in [
+        [("Authorization", "")],
+        [("Authorization", "Bearer")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", "Bearer t0p-s3cre")],
+        [("Authorization", "Basic t0p-s3cret")],
+        [("X-API-Key", "")],
+        [("X-API-Key", "t0p-s3cret2")],
+    ] {
+        assert_eq!(execute(&server, "touch ran", &headers).status, 401, "{headers:?}");
+    }
+    assert!(!server.base().join("ran").exists());
+}
+
+#[test]
+fn either_header_gets_in() {
+    // AU-02
+    let server = server();
+    let behind_a_router = [("Authorization", "Bearer of-the-router"), ("X-API-Key", SECRET)];
+    for headers in [WITH_TOKEN, &[("X-API-Key", SECRET)], &behind_a_router] {
+        let answer = execute(&server, "echo in", headers);
+        answer.check(200, &json!({ "stdout": "in\n", "stderr": "", "exit_code": 0 }));
+    }
+}
+
+#[test]
+fn the_token_is_asked_for_before_the_body() {
+    let server = server();
+    let mut client = server.connect();
+    client
+        .send(b"POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n");
+    assert_eq!(client.answer().status, 401);
+}
+
+#[test]
+fn no_command_can_learn_the_token_and_no_log_has_it() {
+    // AU-05, EC-03
+    let server = server();
+    let script = format!(
+        "env; for p in self {} {}; do tr '\\0' '\\n' </proc/$p/environ; tr '\\0' ' ' </proc/$p/cmdline; done",
+        server.pid(),
+        server.init_pid()
+    );
+    let answer = execute(&server, &format!("sh -c \"{script}\""), WITH_TOKEN);
+    let text = String::from_utf8(answer.body).unwrap();
+    assert!(text.contains("PATH=") && text.contains("serve"), "{text}");
+    assert!(!text.contains(SECRET), "{text}");
+    assert!(!text.contains("SANDBOX_PARENT_PID=\u{0}") && !server.log().contains(SECRET));
+    // The memory is looked into as root, whom nothing can forbid it: the kernel's view of the environment must be clean.
+    for pid in [server.pid(), server.init_pid()] {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&environment).contains(SECRET));
+    }
+}
