@@ -25,6 +25,8 @@ pub(super) struct Connection {
     wire: Wire,
     /// What has arrived and is not read yet; no memory while nothing has.
     input: Vec<u8>,
+    /// When the head began to arrive that has not arrived yet.
+    begun: Option<Instant>,
 }
 
 /// What becomes of a connection when its worker leaves it.
@@ -66,11 +68,24 @@ impl fmt::Display for CloseReason {
 
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
-        Ok(Self { wire: Wire::new(stream)?, input: Vec::new() })
+        Ok(Self { wire: Wire::new(stream)?, input: Vec::new(), begun: None })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.wire.descriptor()
+    }
+
+    /// How long it may wait without a thread.
+    pub(super) fn patience(&self, limits: &Limits) -> Deadline {
+        match self.begun {
+            Some(begun) => Deadline::after(begun, limits.head),
+            None => Deadline::within(limits.idle),
+        }
+    }
+
+    /// Whether somebody waits for an answer to what has arrived, so that it can not be closed in silence.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_some()
     }
 
     /// Answers requests for as long as they come one after the other.
@@ -82,7 +97,7 @@ impl Connection {
                     return Next::Closed(CloseReason::ServerStopping);
                 }
                 Ok(None) => {
-                    self.input = Vec::new();
+                    self.input.shrink_to_fit();
                     return Next::Idle(self);
                 }
                 Err(Unread::Closed(reason)) => return Next::Closed(reason),
@@ -97,14 +112,14 @@ impl Connection {
 
     /// Answers without waiting for anything, for when no thread is there to do better, and closes: health is told as
     /// always, everything else is asked to come again. A head that has not arrived yet is waited for elsewhere.
-    pub(super) fn serve_at_once(mut self, app: &App) -> Next {
+    pub(super) fn serve_at_once(mut self, app: &App, limits: &Limits) -> Next {
         match self.wire.fill(&mut self.input, Deadline::within(Duration::ZERO)) {
-            Ok(_) => {}
-            Err(Fault::Late) => return Next::Idle(self),
+            Ok(_) | Err(Fault::Late) => {}
             Err(Fault::Ended) => return Next::Closed(CloseReason::PeerClosed),
             Err(fault) => return Next::Closed(CloseReason::Fault(fault)),
         }
         let (response, method) = match head::parse(&self.input, &app.limits.http) {
+            Ok(None) if !self.input.is_empty() && self.is_late(limits) => (reply::late(), Method::Other),
             Ok(None) => return Next::Idle(self),
             Ok(Some((head, _))) => (app.respond_at_once(&head), head.method),
             Err(error) => (reply::refused(&error), Method::Other),
@@ -123,21 +138,24 @@ impl Connection {
         })
     }
 
-    /// Reads a head. `None`: no request has begun, for now.
+    /// Reads a head. `None`: it has not arrived, and is better waited for without a thread. However slowly it comes, the
+    /// time it has counts from its first byte.
     fn read_head(&mut self, app: &App, limits: &Limits) -> Result<Option<Head>, Unread> {
-        let mut deadline = Deadline::within(limits.linger);
-        if self.input.is_empty() && !self.wire.is_readable_by(deadline).map_err(Fault::from)? {
-            return Ok(None);
-        }
-        deadline = Deadline::within(limits.head);
+        let linger = Deadline::within(limits.linger);
         loop {
-            if let Some((head, length)) = head::parse(&self.input, &app.limits.http)? {
-                self.input.drain(..length);
-                return Ok(Some(head));
+            if !self.input.is_empty() {
+                if let Some((head, length)) = head::parse(&self.input, &app.limits.http)? {
+                    self.input.drain(..length);
+                    self.begun = None;
+                    return Ok(Some(head));
+                }
+                if self.is_late(limits) {
+                    return Err(Unread::Refused(reply::late()));
+                }
             }
-            match self.wire.fill(&mut self.input, deadline) {
+            match self.wire.fill(&mut self.input, linger) {
                 Ok(_) => {}
-                Err(Fault::Late) => return Err(Unread::Refused(reply::late())),
+                Err(Fault::Late) => return Ok(None),
                 Err(Fault::Ended) if self.input.is_empty() => {
                     return Err(Unread::Closed(CloseReason::PeerClosed));
                 }
@@ -145,6 +163,12 @@ impl Connection {
                 Err(fault) => return Err(fault.into()),
             }
         }
+    }
+
+    /// Whether a head that has begun to arrive (it has from now on, if it had not) took too long.
+    fn is_late(&mut self, limits: &Limits) -> bool {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        Deadline::after(begun, limits.head).has_passed()
     }
 
     /// Answers a request. Says why and how the connection must be closed, if it must.

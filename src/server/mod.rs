@@ -2,7 +2,7 @@
 //!
 //! One thread waits for everything that is idle: the listener, the connections between two requests, the signals. A
 //! connection that has something to say gets a worker thread for as long as a request is read, done and answered. So an
-//! idle connection costs a descriptor and no thread. Where no thread can be had (commands have used up the processes that
+//! idle connection, or one whose head comes drop by drop, costs a descriptor and no thread. Where no thread can be had (commands have used up the processes that
 //! are allowed) the first thread answers in passing: health as always, and 503 before anything is started.
 
 mod chunks;
@@ -41,7 +41,7 @@ pub struct Limits {
     pub standing_workers: usize,
     /// How long a connection may stay between two requests: longer than the 90 s for which routers keep theirs.
     pub idle: Duration,
-    /// How long a worker stays with a connection for its next request, before it gives it back.
+    /// How long a worker stays with a connection for its next request, or the rest of a head, before it gives it back.
     pub linger: Duration,
     /// From the first byte of a head to its last.
     pub head: Duration,
@@ -212,7 +212,7 @@ struct Waiting<'a> {
 
 struct Idle {
     connection: Connection,
-    until: Instant,
+    until: Deadline,
 }
 
 impl Waiting<'_> {
@@ -226,7 +226,7 @@ impl Waiting<'_> {
             let mut waited =
                 vec![accept, PollFd::readable(self.woken.as_fd()), PollFd::readable(self.signals.as_fd())];
             waited.extend(self.idle.iter().map(|idle| PollFd::readable(idle.connection.descriptor())));
-            let until = self.rest.into_iter().chain(self.idle.front().map(|idle| idle.until)).min();
+            let until = self.rest.into_iter().chain(self.idle.iter().map(|idle| idle.until.instant())).min();
             if let Err(error) = poll(&mut waited, until) {
                 log::warn(format_args!("can not wait for connections: {error}"));
                 std::thread::sleep(REST);
@@ -249,29 +249,31 @@ impl Waiting<'_> {
         }
     }
 
-    /// Gives those that have something to say to the workers, and closes those that were silent for too long.
+    /// Gives those that have something to say to the workers, and also those that have begun a request and are too slow, to
+    /// be told so. Closes those that were silent for too long.
     fn hand_out(&mut self, ready: &[bool]) {
-        let now = Instant::now();
         for (idle, is_ready) in std::mem::take(&mut self.idle).into_iter().zip(ready) {
-            if *is_ready {
+            let is_late = !is_ready && idle.until.has_passed();
+            if *is_ready || (is_late && idle.connection.has_begun()) {
                 if let Err(connection) = self.workers.take(idle.connection) {
                     self.serve_at_once(connection);
                 }
-            } else if idle.until > now {
+            } else if !is_late {
                 self.idle.push_back(idle);
             }
         }
     }
 
     fn serve_at_once(&mut self, connection: Connection) {
-        match connection.serve_at_once(self.app) {
+        match connection.serve_at_once(self.app, &self.limits) {
             Next::Idle(connection) => self.keep(connection),
             Next::Closed(reason) => log::debug(format_args!("closed a connection: {reason}")),
         }
     }
 
     fn keep(&mut self, connection: Connection) {
-        self.idle.push_back(Idle { connection, until: Instant::now() + self.limits.idle });
+        let until = connection.patience(&self.limits);
+        self.idle.push_back(Idle { connection, until });
     }
 
     fn accept(&mut self) {
