@@ -2,7 +2,8 @@
 //!
 //! A line can not be forged: control characters are written as escapes, and every line is cut at a length that a pipe
 //! takes whole (`PIPE_BUF`, pipe(7)). A reader of the log that stopped reading can not stop the server: what would
-//! block is dropped and counted, and the count is told with the next line that gets through. Commands and credentials
+//! block is dropped and counted, and the count is told with the next line that gets through. The same complaint again and
+//! again is told once in a while, with a count. Commands and credentials
 //! are not logged at any level. There is no time in a line; Docker, the kubelet and journald each add their own.
 
 use crate::sys::poll::{PollFd, poll};
@@ -11,7 +12,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How much is told; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,9 +50,25 @@ impl Level {
 
 const LONGEST_LINE_BYTES: usize = 4000;
 
+/// A complaint that is the same as the last one is not told again within this time.
+const REPEAT: Duration = Duration::from_secs(5);
+
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
-/// Lines dropped since the last one that was written. Held while writing, so that two lines never mix.
-static DROPPED: Mutex<u64> = Mutex::new(0);
+/// Held while writing, so that two lines never mix.
+static STATE: Mutex<State> = Mutex::new(State { dropped: 0, complaint: None });
+
+struct State {
+    /// Lines dropped since the last one that was written.
+    dropped: u64,
+    /// The last error or warning.
+    complaint: Option<Complaint>,
+}
+
+struct Complaint {
+    line: String,
+    told: Instant,
+    repeated: u64,
+}
 
 /// Tells no more than this from now on.
 pub fn set_level(level: Level) {
@@ -88,13 +105,41 @@ fn write(level: Level, event: fmt::Arguments<'_>) {
     if level as u8 > LEVEL.load(Ordering::Relaxed) {
         return;
     }
+    let line = line(level, event);
     // A thread that panicked while it wrote has left nothing half done that matters here.
-    let mut dropped = DROPPED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if *dropped > 0 && print(&line(Level::Warn, format_args!("{} log lines were dropped", *dropped))) {
-        *dropped = 0;
+    let mut state = STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if level <= Level::Warn && state.has_just_said(&line) {
+        return;
     }
-    if *dropped > 0 || !print(&line(level, event)) {
-        *dropped += 1;
+    if state.dropped > 0
+        && print(&self::line(Level::Warn, format_args!("{} log lines were dropped", state.dropped)))
+    {
+        state.dropped = 0;
+    }
+    if state.dropped > 0 || !print(&line) {
+        state.dropped += 1;
+    }
+}
+
+impl State {
+    /// Whether this complaint was told a moment ago; if so, it is counted. Before another one is told, so is the count.
+    fn has_just_said(&mut self, line: &str) -> bool {
+        if let Some(last) = &mut self.complaint {
+            if last.line == line && last.told.elapsed() < REPEAT {
+                last.repeated += 1;
+                return true;
+            }
+            if last.repeated > 0
+                && !print(&self::line(
+                    Level::Warn,
+                    format_args!("{} more of: {}", last.repeated, last.line.trim_end()),
+                ))
+            {
+                self.dropped += 1;
+            }
+        }
+        self.complaint = Some(Complaint { line: line.to_owned(), told: Instant::now(), repeated: 0 });
+        false
     }
 }
 
@@ -154,6 +199,14 @@ mod tests {
     fn a_line_is_short_enough_for_a_pipe_to_take_it_whole() {
         let long = line(Level::Warn, format_args!("{}", "\u{1b}".repeat(100_000)));
         assert!(long.len() < 4096 && long.ends_with("...\n"), "{}", long.len());
+    }
+
+    #[test]
+    fn a_complaint_is_not_told_again_and_again() {
+        let mut state = State { dropped: 0, complaint: None };
+        let said: Vec<bool> = ["a", "a", "a", "b", "a"].map(|line| state.has_just_said(line)).to_vec();
+        assert_eq!(said, [false, true, true, false, false]);
+        assert_eq!(state.complaint.map(|complaint| complaint.repeated), Some(0));
     }
 
     #[test]
