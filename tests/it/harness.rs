@@ -170,8 +170,9 @@ impl Server {
     pub(crate) fn execute_json(&self, request: &Value) -> Ran {
         let started = Instant::now();
         let answer = self.execute_text(&request.to_string());
+        let took = started.elapsed();
         assert_eq!(answer.status, 200, "{answer:?}");
-        Ran { json: answer.json(), took: started.elapsed() }
+        Ran { json: answer.json(), took }
     }
 
     /// `POST /upload` of one file.
@@ -247,10 +248,18 @@ impl Drop for Server {
 }
 
 /// What running a command gave.
-#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) json: Value,
+    /// From the request to the last byte of the answer.
     pub(crate) took: Duration,
+}
+
+impl std::fmt::Debug for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let json = self.json.to_string();
+        let cut: String = json.chars().take(1000).collect();
+        write!(f, "{cut}{} in {:?}", if cut.len() < json.len() { "..." } else { "" }, self.took)
+    }
 }
 
 impl Ran {
@@ -400,12 +409,19 @@ impl Client {
 }
 
 /// An answer, complete.
-#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (cut, rest) = self.body.split_at(self.body.len().min(1000));
+        write!(f, "{} {:?} {}", self.status, self.headers, cut.escape_ascii())?;
+        f.write_str(if rest.is_empty() { "" } else { "..." })
+    }
 }
 
 impl Answer {
