@@ -9,6 +9,8 @@ use std::os::fd::BorrowedFd;
 
 /// One read(2) at most; a pipe holds as much.
 const READ_BYTES: usize = 64 << 10;
+/// The first read(2): most commands say little, and memory that is not asked for need not be given back.
+const FIRST_READ_BYTES: usize = 2 << 10;
 
 /// A stream as it arrives.
 #[derive(Debug)]
@@ -43,7 +45,8 @@ impl Capture {
         for part in [&mut self.first, &mut self.last] {
             let room = self.half_bytes - part.len();
             if room > 0 {
-                return read_append(descriptor, part, room.min(READ_BYTES));
+                let wanted = part.len().clamp(FIRST_READ_BYTES, READ_BYTES);
+                return read_append(descriptor, part, room.min(wanted));
             }
         }
         let (_, ring) = self.last.split_at_mut(self.oldest);

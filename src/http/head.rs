@@ -7,6 +7,7 @@
 
 use super::target::{Target, is_host};
 use super::{Error, Limits, Method, is_token_byte};
+use std::mem::MaybeUninit;
 
 /// A request without its body. Only the headers that the server acts on are kept.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,11 +107,15 @@ fn through_blank_line(window: &[u8]) -> Result<Option<&[u8]>, Error> {
     Ok(None)
 }
 
+/// More than [`Limits::headers`] by default: room on the stack, so that a head costs no allocation of its own.
+const MOST_HEADERS: usize = 256;
+
 /// Reads a head that is complete.
 fn read(bytes: &[u8], limits: &Limits) -> Result<Head, Error> {
-    let mut slots = vec![httparse::EMPTY_HEADER; limits.headers];
-    let mut request = httparse::Request::new(&mut slots);
-    match request.parse(bytes).map_err(refusal)? {
+    let mut slots = [const { MaybeUninit::uninit() }; MOST_HEADERS];
+    let (slots, _) = slots.split_at_mut(limits.headers.min(MOST_HEADERS));
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(bytes, slots).map_err(refusal)? {
         httparse::Status::Complete(used) if used == bytes.len() => {}
         _ => return Err(Error::Malformed("the head does not end at its blank line")),
     }
