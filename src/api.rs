@@ -43,7 +43,9 @@ impl ExecuteRequest {
     pub fn from_json(body: &[u8]) -> Result<Self, Invalid> {
         // Python's json.loads takes UTF-8 with a byte order mark (JS-04).
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-        let mut reader = serde_json::Deserializer::from_slice(body);
+        // serde_json does not look into the strings that it skips.
+        let text = std::str::from_utf8(body).map_err(|error| no_json_at(error.valid_up_to()))?;
+        let mut reader = serde_json::Deserializer::from_str(text);
         let read = reader.deserialize_any(BodyVisitor).and_then(|fields| reader.end().map(|()| fields));
         let fields = read.map_err(|error| not_json(body, &error))?;
         let Some(Fields { command, timeout_seconds }) = fields else {
@@ -80,7 +82,10 @@ fn not_json(body: &[u8], error: &serde_json::Error) -> Invalid {
     let lines_before = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     // Columns count from 1; at the end of the text there is no character to point at.
     let column = error.column().saturating_sub(usize::from(!error.is_eof()));
-    let offset = lines_before.map(<[u8]>::len).sum::<usize>() + column;
+    no_json_at(lines_before.map(<[u8]>::len).sum::<usize>() + column)
+}
+
+fn no_json_at(offset: usize) -> Invalid {
     Invalid { offset: Some(offset), ..Invalid::new("json_invalid", None, "JSON decode error") }
 }
 
@@ -462,6 +467,8 @@ mod tests {
             b"{\"command\":\"\\ud83d\"}",          // JS-03
             b"{\"command\":\"\\ude00\\ud83d\"}",   // JS-03
             b"{\"command\":\"\xff\"}",
+            b"{\"command\":\"a\",\"x\":\"\xff\"}",
+            b"{\"command\":\"a\",\"x\":[{\"y\":\"\xed\xa0\xbd\"}]}",
             b"{\"command\":\"a\",\"timeout_seconds\":1e999}",
         ] {
             refuses(body, "json_invalid"); // JS-07
@@ -509,6 +516,7 @@ mod tests {
             r#"{"detail":[{"type":"json_invalid","loc":["body",12],"msg":"JSON decode error"}]}"#
         );
         assert_eq!(ExecuteRequest::from_json(br#"{"command":"x" "#).unwrap_err().offset, Some(15));
+        assert_eq!(ExecuteRequest::from_json(b"{\"command\":\"x\xff\"}").unwrap_err().offset, Some(13));
         let invalid = ExecuteRequest::from_json(b"{}").unwrap_err();
         assert_eq!(
             String::from_utf8(to_json(&Unprocessable(&invalid))).unwrap(),

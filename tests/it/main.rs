@@ -20,6 +20,7 @@ mod limits;
 mod listing;
 mod log;
 mod lookup;
+mod mutation;
 mod output;
 mod shlex;
 mod tidy;

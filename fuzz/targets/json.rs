@@ -1,0 +1,84 @@
+//! The JSON of `/execute`. What is accepted is JSON to a general parser too, holds the same command and time, and has no
+//! key twice; what is refused is not the JSON that was asked for. Output of any bytes becomes JSON that says it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandbox_runtime::api::{ExecuteRequest, ExecuteResponse, Text, Unprocessable, to_json};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt;
+
+fuzz_target!(|input: &[u8]| {
+    let body = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input);
+    let ours = ExecuteRequest::from_json(input);
+    match (&ours, serde_json::from_slice::<Value>(body)) {
+        (Ok(request), Ok(value)) => {
+            assert_eq!(value["command"].as_str(), Some(request.command.as_str()));
+            assert_eq!(value.get("timeout_seconds").and_then(Value::as_f64), request.timeout_seconds);
+            assert!(request.timeout_seconds.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()));
+            assert!(!has_key_twice(body));
+        }
+        (Ok(_), Err(error)) => check_only_unrepresentable(body, &error.to_string()),
+        (Err(_), Ok(value)) => {
+            let is_number = |value: &Value| value.as_f64().is_some_and(|seconds| seconds > 0.0);
+            let has_time = value.get("timeout_seconds").is_none_or(|time| time.is_null() || is_number(time));
+            let is_asked_for = value.get("command").is_some_and(Value::is_string) && has_time;
+            assert!(!is_asked_for || has_key_twice(body));
+        }
+        (Err(_), Err(_)) => {}
+    }
+    if let Err(invalid) = &ours {
+        assert!(invalid.offset.is_none_or(|offset| offset <= body.len()), "{invalid:?}");
+        let answer: Value = serde_json::from_slice(&to_json(&Unprocessable(invalid))).unwrap();
+        assert_eq!(answer["detail"][0]["type"].as_str(), Some(invalid.kind));
+    }
+
+    let (first, second) = input.split_at(input.len() / 2);
+    let answer = ExecuteResponse {
+        stdout: Text(vec![input]),
+        stderr: Text(vec![first, second]),
+        exit_code: -9,
+        timed_out: false,
+        truncated: true,
+    };
+    let answer: Value = serde_json::from_slice(&to_json(&answer)).unwrap();
+    assert_eq!(answer["stdout"].as_str(), Some(&*String::from_utf8_lossy(input)));
+    let both = format!("{}{}", String::from_utf8_lossy(first), String::from_utf8_lossy(second));
+    assert_eq!(answer["stderr"].as_str(), Some(both.as_str()));
+});
+
+/// In a field that is not ours a value is not represented, so it may be what JSON allows and `Value` does not: numbers of
+/// any size, half a surrogate pair, any depth.
+fn check_only_unrepresentable(body: &[u8], error: &str) {
+    let expected = [
+        "number out of range",
+        "lone leading surrogate",
+        "unexpected end of hex escape",
+        "recursion limit exceeded",
+    ];
+    assert!(expected.iter().any(|start| error.starts_with(start)), "accepted in spite of: {error}");
+    assert!(std::str::from_utf8(body).is_ok());
+}
+
+/// Whether the outermost object of this JSON has.
+fn has_key_twice(body: &[u8]) -> bool {
+    struct Keys;
+    impl<'de> Visitor<'de> for Keys {
+        type Value = bool;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+            let (mut seen, mut is_twice) = (HashSet::new(), false);
+            while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+                is_twice |= !seen.insert(key);
+            }
+            Ok(is_twice)
+        }
+    }
+    serde_json::Deserializer::from_slice(body).deserialize_map(Keys).unwrap_or(false)
+}

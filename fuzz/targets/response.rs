@@ -1,0 +1,48 @@
+//! What the server says of names and times that are not its own: printable ASCII on one line, whatever they are. A name
+//! comes back from its encoded form.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandbox_runtime::http::date::http_date;
+use sandbox_runtime::http::head::{Connection, Version};
+use sandbox_runtime::http::response::{Payload, Response, content_disposition};
+use sandbox_runtime::http::target::Target;
+
+fuzz_target!(|input: (&[u8], i64)| {
+    let (name, seconds) = input;
+    let text = String::from_utf8_lossy(name).into_owned();
+    let disposition = content_disposition(name);
+    check_plain(&disposition);
+    let rest = disposition.strip_prefix("attachment; filename=\"").unwrap();
+    let (fallback, extended) = rest.split_once('"').unwrap();
+    match extended.strip_prefix("; filename*=utf-8''") {
+        Some(encoded) => {
+            assert!(
+                !encoded.contains([' ', '"', ';', '\'', '(', ')', '<', '>', '@', ',', '/', '?', '=', '*'])
+            );
+            // What is cut off a target as its fragment is not special here.
+            let path = format!("/{}", encoded.replace('#', "%23"));
+            assert_eq!(Target::parse(path.as_bytes()).unwrap().path[1..], *text.as_bytes());
+        }
+        None => assert!(extended.is_empty() && fallback == text),
+    }
+    assert!(!fallback.contains(['\\', '%']));
+
+    let response = Response::new(200, Payload::Empty).with("A", disposition).with("B", text.clone());
+    let head = response.encode_head(Version::Http11, Connection::Close);
+    let head = String::from_utf8(head).unwrap();
+    let lines: Vec<&str> = head.split("\r\n").collect();
+    assert_eq!(lines.len(), 8, "{head:?}");
+    lines.iter().for_each(|line| check_plain(line));
+    assert_eq!(response.header("B").unwrap().chars().count(), text.chars().count());
+
+    let date = http_date(seconds);
+    check_plain(&date);
+    assert_eq!(date.len(), "Thu, 01 Jan 1970 00:00:00 GMT".len(), "{date}");
+});
+
+#[track_caller]
+fn check_plain(text: &str) {
+    assert!(text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{text:?}");
+}

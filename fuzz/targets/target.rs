@@ -1,0 +1,54 @@
+//! Request targets, and the paths that come of them. What is decoded is what was encoded; a target without `%` is its own
+//! path; the absolute form is the same path; a file name that comes of a path is one component.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandbox_runtime::files::RelPath;
+use sandbox_runtime::http::Method;
+use sandbox_runtime::http::target::Target;
+use sandbox_runtime::route::find;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(target) = Target::parse(input) {
+        assert!(target.path.starts_with(b"/") && target.path.len() <= input.len() + 1);
+        assert!(!input.iter().any(|byte| *byte <= b' ' || *byte == 0x7f));
+        if input.starts_with(b"/") {
+            let origin = input.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap();
+            if !origin.contains(&b'%') {
+                assert_eq!(target.path, origin);
+            }
+            assert_eq!(Target::parse(&[b"http://host:80", input].concat()), Ok(target.clone()));
+            assert_eq!(Target::parse(&[input, b"?/..%2f"].concat()), Ok(target.clone()));
+        }
+        let _ = find(Method::Get, &target.path);
+        check_path(&target.path);
+    }
+
+    // As a path. Every third byte is written with small letters, and what needs no escape half of the time as it is.
+    let path = [b"/", input].concat();
+    let mut encoded = String::new();
+    for (index, byte) in path.iter().enumerate() {
+        match byte {
+            byte if index == 0 || (byte.is_ascii_alphanumeric() && index % 2 == 0) => {
+                encoded.push(char::from(*byte))
+            }
+            byte if index % 3 == 0 => encoded.push_str(&format!("%{byte:02x}")),
+            byte => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    assert_eq!(Target::parse(encoded.as_bytes()).map(|target| target.path), Ok(path));
+    check_path(input);
+});
+
+fn check_path(bytes: &[u8]) {
+    let Ok(path) = RelPath::parse(bytes) else {
+        assert!(bytes.contains(&0));
+        return;
+    };
+    assert!(!bytes.contains(&0));
+    if let Some(name) = path.file_name() {
+        assert!(!name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..");
+        assert!(bytes.ends_with(name));
+    }
+}
