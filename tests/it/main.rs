@@ -7,6 +7,7 @@ mod harness;
 mod python;
 
 mod background;
+mod client;
 mod config;
 mod confinement;
 mod connections;
@@ -21,7 +22,10 @@ mod listing;
 mod log;
 mod lookup;
 mod output;
+mod scarcity;
 mod shlex;
+mod shutdown;
 mod tidy;
 mod timeout;
+mod tree;
 mod upload;
