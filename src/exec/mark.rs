@@ -3,23 +3,24 @@
 //!
 //! The number is the core dump filter (core(5)): nine bits of a process that fork and exec keep, that anybody may read
 //! in `/proc`, and that mean nothing as long as no core is dumped. The filter of a command is the one that the server
-//! has at that moment, so setting it and starting the command are done under one lock. Numbers are used in turn; a number
-//! alone convicts nobody (see [`tree`](super::tree)).
+//! has at that moment, so setting it and starting the command are done under one lock. Numbers are used in turn, and none twice at
+//! once; a number alone convicts nobody (see [`tree`](super::tree)).
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The variable in which every process that a command starts finds the id of its execution.
 pub(super) const VARIABLE: &str = "SANDBOX_EXECUTION_ID";
 
 /// One execution's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Mark {
     variable: CString,
-    filter: Option<u16>,
+    number: Option<Number>,
 }
 
 impl Mark {
@@ -30,8 +31,26 @@ impl Mark {
 
     /// The core dump filter of this execution's processes, where the kernel has one.
     pub(super) fn filter(&self) -> Option<u16> {
-        self.filter
+        self.number.as_ref().map(|number| number.filter)
     }
+}
+
+/// A core dump filter that nobody else who runs has.
+#[derive(Debug)]
+struct Number {
+    filter: u16,
+    taken: Arc<Mutex<HashSet<u16>>>,
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        locked(&self.taken).remove(&self.filter);
+    }
+}
+
+/// Numbers only: no panic can leave them half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives out marks.
@@ -41,7 +60,9 @@ pub(super) struct Marks {
     filter: Option<Filter>,
     /// Commands, and only commands, are given up first when memory runs out.
     oom: Option<OomScore>,
+    /// The last number.
     turn: Mutex<u16>,
+    taken: Arc<Mutex<HashSet<u16>>>,
 }
 
 #[derive(Debug)]
@@ -56,22 +77,29 @@ const FILTERS: u16 = 1 << 9;
 
 impl Marks {
     pub(super) fn new() -> Self {
-        Self { filter: Filter::open().ok(), oom: OomScore::open().ok(), turn: Mutex::new(0) }
+        Self {
+            filter: Filter::open().ok(),
+            oom: OomScore::open().ok(),
+            turn: Mutex::new(0),
+            taken: Arc::default(),
+        }
     }
 
-    /// Calls `start` while whatever it starts inherits a new mark, which it is given too.
+    /// Calls `start` while whatever it starts inherits a new mark, which it is given too. As long as the mark lives, no
+    /// other has its number.
     ///
     /// # Errors
     /// No random bytes (getrandom(2)), or whatever `start` reports.
-    pub(super) fn start<T>(&self, start: impl FnOnce(&Mark) -> T) -> io::Result<T> {
+    pub(super) fn start<T>(&self, start: impl FnOnce(&Mark) -> T) -> io::Result<(T, Mark)> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::from)?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let variable = CString::new(format!("{VARIABLE}={id}"))?;
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let filter = self.filter.as_ref().and_then(|filter| filter.next(&mut turn).ok());
+        let mut turn = locked(&self.turn);
+        let number = self.filter.as_ref().and_then(|filter| filter.next(&mut turn, &self.taken));
         let _raised = self.oom.as_ref().map(OomScore::raise);
-        Ok(start(&Mark { variable, filter }))
+        let mark = Mark { variable, number };
+        Ok((start(&mark), mark))
     }
 }
 
@@ -83,13 +111,17 @@ impl Filter {
         Ok(Self { file: OpenOptions::new().write(true).open(path)?, common })
     }
 
-    fn next(&self, turn: &mut u16) -> io::Result<u16> {
-        *turn = (*turn + 1) % FILTERS;
-        if *turn == self.common {
-            *turn = (*turn + 1) % FILTERS;
-        }
-        self.file.write_at(format!("{turn}").as_bytes(), 0)?;
-        Ok(*turn)
+    /// The next that is not taken. Where all are, or it can not be set, there is none, and what is started inherits what
+    /// processes have that are none of ours.
+    fn next(&self, turn: &mut u16, taken: &Arc<Mutex<HashSet<u16>>>) -> Option<Number> {
+        let mut numbers = locked(taken);
+        let is_free = |filter: &u16| *filter != self.common && !numbers.contains(filter);
+        let free = (1..=FILTERS).map(|step| (*turn + step) % FILTERS).find(is_free);
+        let filter = free.unwrap_or(self.common);
+        self.file.write_at(filter.to_string().as_bytes(), 0).ok()?;
+        *turn = free?;
+        numbers.insert(filter);
+        Some(Number { filter, taken: Arc::clone(taken) })
     }
 }
 

@@ -75,7 +75,9 @@ impl Runner {
             }
         }
         if verdict.is_some() {
-            kill_tree(running.leader, &running.mark);
+            for child in kill_tree(running.leader, &running.mark) {
+                self.leftovers.take_child(child);
+            }
         }
         let quiet = Deadline::within(if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
         let last = Deadline::within(LONGEST_GRACE);
@@ -100,9 +102,10 @@ impl Runner {
                 reset_signals: self.reset_signals,
                 leads: self.leads,
             };
-            self.spawn_first(command.program(), &spawn).map(|leader| (leader, mark.clone()))
+            self.spawn_first(command.program(), &spawn)
         };
-        let (leader, mark) = self.marks.start(start).map_err(lacking)??;
+        let (leader, mark) = self.marks.start(start).map_err(lacking)?;
+        let leader = leader?;
         Ok(Running {
             leader,
             mark,

@@ -17,22 +17,60 @@ const LONGEST_SEARCH: Duration = Duration::from_millis(400);
 /// Between two passes, for those that were killed to end.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Kills until a pass finds none alive. The leader must not be reaped yet.
-pub(super) fn kill_tree(leader: Pid, mark: &Mark) {
+/// How long the newest processes are watched where somebody was born and gone between two looks.
+const WATCH: Duration = Duration::from_millis(3);
+
+/// How many passes in a row may find nobody alive although somebody unknown was gone already. It may have been a link of a
+/// chain in which each starts the next and ends; or one of the many commands that end by themselves.
+const MOST_MISSES: usize = 10;
+
+/// Kills until a pass finds none alive. The leader must not be reaped yet. Returns those that are children of this process
+/// although nobody here has started them (clone(2), `CLONE_PARENT`): somebody must reap them.
+pub(super) fn kill_tree(leader: Pid, mark: &Mark) -> HashSet<Pid> {
     // What stands still starts nothing new and does not end, so everything below it can be found through it.
     send_to_group(leader, Signal::STOP);
     let until = Deadline::within(LONGEST_SEARCH);
+    let born = process(leader).map_or(0, |leader| leader.started);
+    let is_marked = |process: &Process| process.started >= born && has_mark(process, mark);
+    let (mut known, mut siblings) = (HashSet::new(), HashSet::new());
+    let mut misses = 0;
     loop {
-        let all = processes();
-        let victims = victims(&all, leader, mark);
+        let pids = pids();
+        let all: Vec<Process> = pids.iter().copied().filter_map(process).filter(is_alive).collect();
+        let living = victims(&all, leader, is_marked);
         kill_group(leader);
-        let living: Vec<&Process> = victims.into_iter().filter(|victim| !victim.is_dead).collect();
         kill(&all, &living);
-        if living.is_empty() || until.has_passed() {
-            return;
+        siblings.extend(living.iter().filter(|it| it.pid != leader && is_child(it)).map(|it| it.pid));
+        let alive: HashSet<Pid> = all.iter().map(|process| process.pid).collect();
+        let has_missed = pids.iter().any(|pid| !known.contains(pid) && !alive.contains(pid));
+        known.extend(pids);
+        misses = if has_missed && living.is_empty() { misses + 1 } else { 0 };
+        if (living.is_empty() && !has_missed) || misses > MOST_MISSES || until.has_passed() {
+            return siblings;
         }
-        std::thread::sleep(PAUSE);
+        if has_missed { kill_newborn(is_marked) } else { std::thread::sleep(PAUSE) }
     }
+}
+
+/// A chain in which each starts the next and ends is faster than a pass, which looks at everybody. The number of the process
+/// that was started last is known at once (proc_loadavg(5)), and it is hit as soon as it is seen.
+fn kill_newborn(is_marked: impl Fn(&Process) -> bool) {
+    let until = Deadline::within(WATCH);
+    while !until.has_passed() {
+        let Some(newest) = newest() else { return std::thread::sleep(PAUSE) };
+        for seen in (newest - NEWBORN..=newest).rev().filter_map(Pid::new).filter_map(process) {
+            if is_alive(&seen) && is_marked(&seen) {
+                kill_if(seen.pid, || is_unchanged(&seen));
+            }
+        }
+    }
+}
+
+/// How many are looked at: others start processes, too.
+const NEWBORN: i32 = 4;
+
+fn newest() -> Option<i32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// What `/proc/PID/stat` says (proc_pid_stat(5)).
@@ -43,15 +81,27 @@ struct Process {
     group: Option<Pid>,
     /// In clock ticks since boot. Together with the pid it names a process for good.
     started: u64,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Alive,
+    /// Its first thread has ended, others have not: it says so little of itself as a dead one, and lives.
+    Headless,
     /// A zombie: it has ended, and waits to be reaped.
-    is_dead: bool,
+    Dead,
 }
 
 /// All that can be seen.
-fn processes() -> Vec<Process> {
+fn pids() -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| Pid::new(entry.file_name().to_str()?.parse().ok()?));
-    pids.filter_map(process).collect()
+    pids.collect()
+}
+
+fn is_alive(process: &Process) -> bool {
+    process.life != Life::Dead
 }
 
 fn process(pid: Pid) -> Option<Process> {
@@ -65,29 +115,31 @@ fn process(pid: Pid) -> Option<Process> {
 /// The fields after the name.
 fn parse(pid: Pid, fields: &str) -> Option<Process> {
     let mut fields = fields.split_ascii_whitespace();
-    let is_dead = matches!(fields.next()?, "Z" | "X");
+    let has_ended = matches!(fields.next()?, "Z" | "X");
     let parent = Pid::new(fields.next()?.parse().ok()?);
     let group = Pid::new(fields.next()?.parse().ok()?);
-    let started = fields.nth(16)?.parse().ok()?;
-    Some(Process { pid, parent, group, started, is_dead })
+    let threads: u32 = fields.nth(14)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    let life = match (has_ended, threads) {
+        (false, _) => Life::Alive,
+        (true, 0 | 1) => Life::Dead,
+        (true, _) => Life::Headless,
+    };
+    Some(Process { pid, parent, group, started, life })
 }
 
-/// Those that belong to the execution, the leader among them.
-fn victims<'a>(all: &'a [Process], leader: Pid, mark: &Mark) -> Vec<&'a Process> {
-    let Some(root) = all.iter().find(|process| process.pid == leader) else { return Vec::new() };
+/// Those that belong to the execution, the leader among them: the marked, and all below.
+fn victims(all: &[Process], leader: Pid, is_marked: impl Fn(&Process) -> bool) -> Vec<&Process> {
     let mut below: HashMap<Pid, Vec<&Process>> = HashMap::new();
     for process in all {
         if let Some(parent) = process.parent {
             below.entry(parent).or_default().push(process);
         }
     }
-    let is_marked = |process: &&Process| {
-        let is_candidate = !process.is_dead && process.started >= root.started;
-        is_candidate && has_mark(process, mark)
-    };
+    let is_root = |process: &&Process| process.pid == leader || is_marked(process);
     let mut seen = HashSet::new();
     let mut found = Vec::new();
-    let mut next: Vec<&Process> = all.iter().filter(is_marked).chain([root]).collect();
+    let mut next: Vec<&Process> = all.iter().filter(is_root).collect();
     while let Some(process) = next.pop() {
         if seen.insert(process.pid) {
             found.push(process);
@@ -97,52 +149,89 @@ fn victims<'a>(all: &'a [Process], leader: Pid, mark: &Mark) -> Vec<&'a Process>
     found
 }
 
-/// Whether the process has the execution's id in its environment; or, when it has no id at all and is an orphan of ours,
-/// the execution's number. The number of any other process means nothing: another server gives out the same ones.
+/// Whether the process has the execution's id in its environment; or, when it has no id at all and none of its ancestors
+/// can tell us more, the execution's number. The number of any other process means nothing: another server gives out the
+/// same ones.
 fn has_mark(process: &Process, mark: &Mark) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", process.pid.number())).unwrap_or_default();
+    let environment = read(process, "environ").unwrap_or_default();
     let mut variables = environment.split(|byte| *byte == 0);
     let is_id = |variable: &&[u8]| {
         variable.strip_prefix(VARIABLE.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
     };
     match variables.find(is_id) {
         Some(variable) => variable == mark.variable().to_bytes(),
-        None => is_orphan(process) && mark.filter().is_some() && mark.filter() == filter(process.pid),
+        None => mark.filter().is_some_and(|number| has_number(process, number)),
     }
 }
 
-/// Orphans of commands become children of the process above the server.
-fn is_orphan(process: &Process) -> bool {
-    let is_server = process.pid.number().unsigned_abs() == std::process::id();
-    let above = std::os::unix::process::parent_id();
-    !is_server && process.parent.is_some_and(|parent| parent.number().unsigned_abs() == above)
+fn has_number(seen: &Process, number: u16) -> bool {
+    if filter(seen) != Some(number) {
+        return false;
+    }
+    // A link of a chain is an orphan as soon as the one before it has ended, and has itself ended a moment later.
+    is_without_parent(seen)
+        || match seen.parent.and_then(process).filter(is_alive) {
+            Some(parent) => is_without_parent(&parent) && filter(&parent) == Some(number),
+            None => process(seen.pid).is_some_and(|now| is_without_parent(&now)),
+        }
 }
 
-fn filter(pid: Pid) -> Option<u16> {
-    let filter = fs::read_to_string(format!("/proc/{}/coredump_filter", pid.number())).ok()?;
+/// Orphans of commands become children of the process above the server; siblings of a leader are children of the server.
+/// So is every other leader, but no two that run have the same number.
+fn is_without_parent(process: &Process) -> bool {
+    (has_parent(process, std::os::unix::process::parent_id()) || is_child(process))
+        && !is_thread_of_ours(process)
+}
+
+/// Threads have numbers like processes, one that was a process's a moment ago among them, and the server has the number of
+/// the command that it started last.
+fn is_thread_of_ours(process: &Process) -> bool {
+    fs::exists(format!("/proc/self/task/{}", process.pid.number())).unwrap_or(true)
+}
+
+fn is_child(process: &Process) -> bool {
+    has_parent(process, std::process::id())
+}
+
+fn has_parent(process: &Process, pid: u32) -> bool {
+    process.parent.is_some_and(|parent| parent.number().unsigned_abs() == pid)
+}
+
+fn filter(process: &Process) -> Option<u16> {
+    let filter = String::from_utf8(read(process, "coredump_filter")?).ok()?;
     u16::from_str_radix(filter.trim(), 16).ok()
+}
+
+/// What `/proc` says of a process, or of one of its threads that has not ended.
+fn read(process: &Process, name: &str) -> Option<Vec<u8>> {
+    let pid = process.pid.number();
+    if process.life == Life::Alive {
+        return fs::read(format!("/proc/{pid}/{name}")).ok();
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    threads.filter_map(|thread| fs::read(thread.path().join(name)).ok()).find(|text| !text.is_empty())
 }
 
 /// Kills these, by whole groups where a group has nobody else: then those that fork meanwhile are hit too.
 fn kill(all: &[Process], victims: &[&Process]) {
     let is_victim = |process: &Process| victims.iter().any(|victim| victim.pid == process.pid);
     let mut others = HashSet::new();
-    others.extend(
-        all.iter().filter(|process| !process.is_dead && !is_victim(process)).map(|process| process.group),
-    );
+    others.extend(all.iter().filter(|process| !is_victim(process)).map(|process| process.group));
     for victim in victims {
-        let is_unchanged = || {
-            process(victim.pid).is_some_and(|now| now.started == victim.started && now.group == victim.group)
-        };
         match victim.group {
             Some(group) if !others.contains(&victim.group) => {
-                if is_unchanged() {
+                if is_unchanged(victim) {
                     kill_group(group);
                 }
             }
-            _ => kill_if(victim.pid, is_unchanged),
+            _ => kill_if(victim.pid, || is_unchanged(victim)),
         }
     }
+}
+
+/// Whether its pid, and the number of its group, still mean what they did.
+fn is_unchanged(seen: &Process) -> bool {
+    process(seen.pid).is_some_and(|now| now.started == seen.started && now.group == seen.group)
 }
 
 #[cfg(test)]
@@ -154,16 +243,19 @@ mod tests {
         let pid = Pid::new(7).unwrap();
         let fields = " S 1 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 1234 99 100";
         let expected =
-            Process { pid, parent: Pid::new(1), group: Pid::new(5), started: 1234, is_dead: false };
-        assert_eq!(parse(pid, fields), Some(expected));
+            |life| Some(Process { pid, parent: Pid::new(1), group: Pid::new(5), started: 1234, life });
+        assert_eq!(parse(pid, fields), expected(Life::Alive));
+        assert_eq!(parse(pid, &fields.replace('S', "Z")), expected(Life::Dead));
+        let many_threads = fields.replace("20 0 1 0", "20 0 3 0");
+        assert_eq!(parse(pid, &many_threads.replace('S', "Z")), expected(Life::Headless));
         assert!(parse(pid, " Z 1 5").is_none());
     }
 
     #[test]
     fn this_process_is_seen() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let all = processes();
+        let all: Vec<Process> = pids().into_iter().filter_map(process).collect();
         let this = all.iter().find(|process| process.pid.number() == own).unwrap();
-        assert!(!this.is_dead && this.started > 0 && this.parent.is_some());
+        assert!(this.life == Life::Alive && this.started > 0 && this.parent.is_some());
     }
 }

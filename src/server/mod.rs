@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::deadline::Deadline;
 use crate::log;
 use crate::sys::poll::{PollFd, pipe, poll, read, widen_backlog};
-use crate::sys::process::unblock_all_signals;
+use crate::sys::process::{most_descriptors, unblock_all_signals};
 use conn::{Connection, Next};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::collections::VecDeque;
@@ -33,7 +33,8 @@ use workers::Workers;
 /// What connections may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once, idle ones included; past that the one that is idle for longest is closed.
+    /// Connections at once, idle ones included; past that the one that is idle for longest is closed. Fewer where they
+    /// would take more than half of the descriptors, which commands need too.
     pub connections: usize,
     /// Threads that work on requests.
     pub workers: usize,
@@ -100,6 +101,7 @@ impl Server {
             listener.local_addr()
         };
         let address = prepare().map_err(|cause| listen.error(cause))?;
+        let limits = Limits { connections: limits.connections.min(most_descriptors() / 2), ..limits };
         Ok(Self { listener, address, limits })
     }
 

@@ -18,6 +18,10 @@ use std::time::Duration;
 /// How long a worker that is not needed waits for work.
 const KEPT: Duration = Duration::from_secs(10);
 
+/// How many workers may wait for work besides those that exist for good. Each counts as a process where those are limited, and
+/// commands need them, too.
+const SPARE: usize = 4;
+
 /// musl's default of 128 KiB is little; buffers are on the heap all the same.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -133,6 +137,10 @@ impl Workers {
         loop {
             if let Some(connection) = state.jobs.pop_front() {
                 return Some(connection);
+            }
+            if kind == Kind::Passing && state.free >= SPARE {
+                state.threads -= 1;
+                return None;
             }
             state.free += 1;
             let waited = self.work.wait_timeout(state, KEPT).unwrap_or_else(PoisonError::into_inner);

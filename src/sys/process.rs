@@ -147,6 +147,8 @@ pub fn kill_if(pid: Pid, is_meant: impl FnOnce() -> bool) {
                 0,
             )
         }),
+        // It is gone, or it is the number of a thread.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT)) => {}
         // Without pidfds the moment between question and answer is the risk that is left.
         Err(_) => drop(send(pid, Signal(libc::SIGKILL))),
     }
@@ -261,6 +263,14 @@ pub fn become_subreaper() -> io::Result<()> {
     // SAFETY: this prctl(2) takes integers.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })?;
     Ok(())
+}
+
+/// How many descriptors this process may have (getrlimit(2), `RLIMIT_NOFILE`).
+pub fn most_descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a writable `rlimit`. It can only fail for a wrong first argument.
+    let _cannot_fail = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
 /// Has SIGTERM sent to this process when its parent ends (prctl(2), `PR_SET_PDEATHSIG`).

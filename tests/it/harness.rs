@@ -131,11 +131,7 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, input: Vec::new() }
+        Client::new(TcpStream::connect(self.address).unwrap())
     }
 
     /// One request on a connection of its own.
@@ -234,6 +230,11 @@ impl Server {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
+    /// Sends a signal to the process above the server.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(name, self.init_pid());
+    }
+
     /// The most memory that it has used at any time, in KiB.
     pub(crate) fn peak_memory_kib(&self) -> u64 {
         self.memory_kb("VmHWM:")
@@ -295,6 +296,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, input: Vec::new() }
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -398,6 +406,12 @@ impl Client {
         uninterrupted(|| self.stream.peek(&mut [0])).unwrap() > 0
     }
 
+    /// Begins `POST /execute` of this command.
+    pub(crate) fn send_command(&mut self, command: &str) {
+        let body = json!({ "command": command }).to_string();
+        self.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
+    }
+
     /// Every answer up to the end of the connection.
     pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
@@ -478,6 +492,20 @@ pub(crate) fn processes_with(text: &str) -> Vec<u32> {
             (line.contains(text) && is_alive(&entry.path())).then_some(pid)
         })
         .collect()
+}
+
+/// Sends a signal to a process, which may be gone.
+pub(crate) fn signal(name: &str, pid: u32) {
+    drop(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).output().unwrap());
+}
+
+/// Processes that wait in vain to be reaped by this one.
+pub(crate) fn zombies_of(parent: u32) -> usize {
+    let stats = fs::read_dir("/proc").unwrap().flatten();
+    let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    stats
+        .filter(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(&format!(" Z {parent} "))))
+        .count()
 }
 
 /// Whether a program of this name is on PATH: some tests need more than a shell.

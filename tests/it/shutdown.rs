@@ -1,0 +1,205 @@
+//! How the two processes go down, together, and that nothing is left undone or unreaped.
+
+use crate::harness::{Client, Server, StopOnDrop, eventually, own_sleep, processes_with, signal, zombies_of};
+use serde_json::json;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A server that has the time which it has by default.
+fn patient() -> Server {
+    Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "10")])
+}
+
+/// One that runs a command of at least 30 s, and the number by which its processes are known.
+fn busy(server: &Server) -> (Client, String) {
+    let sleep = own_sleep(30);
+    let mut client = server.connect();
+    client
+        .send_command(&format!("sh -c 'setsid {sleep} & env -i setsid -f {sleep}; {sleep}; echo survived'"));
+    assert!(eventually(|| processes_with(&sleep).len() >= 4));
+    (client, sleep)
+}
+
+#[test]
+fn what_runs_is_answered_before_the_server_ends() {
+    // P1-05
+    for name in ["TERM", "INT", "HUP", "QUIT"] {
+        let mut server = patient();
+        let mut client = server.connect();
+        let mut idle = server.connect();
+        idle.send_request("GET", "/", &[], b"");
+        assert_eq!(idle.answer().status, 200);
+        client.send_command("sh -c 'touch begun; sleep 1; echo done'");
+        assert!(eventually(|| server.base().join("begun").exists()));
+        server.signal(name);
+        assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
+        assert!(idle.is_closed());
+        let answer = client.answer();
+        answer.check(200, &json!({ "stdout": "done\n", "stderr": "", "exit_code": 0 }));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert_eq!(server.wait().code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_server_with_nothing_to_do_ends_at_once() {
+    let mut times: Vec<Duration> = (0..5)
+        .map(|_| {
+            let mut server = patient();
+            server.execute("true").check("", "", 0);
+            let _idle = server.connect();
+            let asked = Instant::now();
+            server.signal("TERM");
+            assert_eq!(server.wait().code(), Some(0));
+            asked.elapsed()
+        })
+        .collect();
+    times.sort();
+    eprintln!("ended with nothing to do after {times:?}");
+    // The one in the middle of what is promised; a busy machine is let off some more.
+    assert!(times[2] < Duration::from_millis(500), "{times:?}");
+}
+
+#[test]
+fn a_command_that_outlasts_the_grace_is_killed_with_all_that_it_started() {
+    // P1-05
+    let mut server = Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "1")]);
+    let (mut client, sleep) = busy(&server);
+    let asked = Instant::now();
+    server.signal("TERM");
+    let json = client.answer().json();
+    assert_eq!(json["exit_code"], 1, "{json}");
+    assert!(json["stderr"].as_str().unwrap().ends_with("was killed: the server is going down"), "{json}");
+    assert_eq!(server.wait().code(), Some(0));
+    let took = asked.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
+    assert!(processes_with(&sleep).is_empty());
+}
+
+#[test]
+fn a_second_signal_ends_the_grace() {
+    let mut server = patient();
+    let (mut client, sleep) = busy(&server);
+    server.signal("TERM");
+    assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
+    let asked = Instant::now();
+    server.signal("TERM");
+    assert_eq!(client.answer().json()["exit_code"], 1);
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    assert!(processes_with(&sleep).is_empty());
+}
+
+#[test]
+fn signals_that_mean_nothing_to_the_server_do_nothing() {
+    let server = patient();
+    let log = server.log();
+    for name in ["USR1", "USR2", "WINCH", "CHLD", "CONT", "URG", "PIPE"] {
+        signal(name, server.init_pid());
+        signal(name, server.pid());
+        server.execute("echo well").check("well\n", "", 0);
+    }
+    assert_eq!(server.log(), log);
+}
+
+#[test]
+fn the_two_processes_end_together() {
+    // The process above is killed: the server goes down, as if it had been asked to, and so do the commands.
+    let server = Server::start();
+    let (mut client, sleep) = busy(&server);
+    signal("KILL", server.init_pid());
+    assert_eq!(client.answer().json()["exit_code"], 1);
+    assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
+    assert!(eventually(|| processes_with(&sleep).is_empty()), "{:?}", processes_with(&sleep));
+    // The server is killed: the process above tells how.
+    let mut server = Server::start();
+    signal("KILL", server.pid());
+    assert_eq!(server.wait().code(), Some(137));
+}
+
+#[test]
+fn what_a_finished_command_left_behind_is_not_the_server_s_to_kill() {
+    let mut server = Server::start();
+    let sleep = own_sleep(30);
+    server.execute(&format!("sh -c '{sleep} & setsid {sleep} & echo left'")).check("left\n", "", 0);
+    assert!(eventually(|| processes_with(&sleep).len() == 2));
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    let left = processes_with(&sleep);
+    assert_eq!(left.len(), 2);
+    left.into_iter().for_each(|pid| signal("KILL", pid));
+}
+
+#[test]
+fn orphans_are_reaped_and_every_exit_code_is_right() {
+    // XC-10, and P1-03: many that end at the same moment.
+    let server = Server::start();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..125 {
+                    server.execute("sh -c '(sleep 0.01 &) ; exit 7'").check("", "", 7);
+                }
+            });
+        }
+        scope.spawn(|| {
+            let many =
+                "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do (sleep 0.5 &); done'";
+            (0..15).for_each(|_| server.execute(many).check("", "", 0));
+        });
+    });
+    assert!(eventually(|| zombies_of(server.init_pid()) + zombies_of(server.pid()) == 0));
+    assert!(eventually(|| {
+        let children = format!("/proc/{0}/task/{0}/children", server.init_pid());
+        std::fs::read_to_string(children).unwrap().split_whitespace().count() == 1
+    }));
+}
+
+#[test]
+fn a_command_that_somebody_else_kills_is_answered_and_reaped() {
+    // P1-02
+    let server = Server::start();
+    let sleep = own_sleep(30);
+    thread::scope(|scope| {
+        let command = format!("sh -c '{sleep}; true'");
+        let server = &server;
+        let ran = scope.spawn(move || server.execute(&command));
+        assert!(eventually(|| processes_with(&sleep).len() == 2));
+        let killed = Instant::now();
+        server.execute(&format!("pkill -KILL -f '{sleep}'"));
+        ran.join().unwrap().check("", "", -9);
+        assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
+    });
+    assert!(eventually(|| zombies_of(server.init_pid()) + zombies_of(server.pid()) == 0));
+}
+
+#[test]
+fn a_storm_of_signals_changes_no_answer() {
+    // P1-11
+    let server = Server::start();
+    let stop = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = StopOnDrop(stop);
+        let pids = format!("{} {}", server.init_pid(), server.pid());
+        let storm = format!(
+            "i=0; while [ $i -lt 500 ]; do kill -CHLD {pids}; kill -WINCH {pids}; kill -USR1 {pids}; i=$((i+1)); done"
+        );
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                assert!(std::process::Command::new("sh").args(["-c", &storm]).status().unwrap().success());
+            }
+        });
+        let runs: Vec<_> = (0..8)
+            .map(|code| {
+                let server = &server;
+                scope.spawn(move || {
+                    let command = format!("sh -c 'sleep 0.02; echo {code}; exit {code}'");
+                    (0..25).for_each(|_| server.execute(&command).check(&format!("{code}\n"), "", code));
+                })
+            })
+            .collect();
+        runs.into_iter().for_each(|run| run.join().unwrap());
+    });
+}
