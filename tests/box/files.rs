@@ -20,8 +20,8 @@ fn check_peak(container: &Container) {
     assert!(peak < 16 << 10, "{peak} KiB");
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn an_upload_of_a_gibibyte_goes_through_64_mebibytes_of_memory() {
     // UP-15
     let _alone = alone();
@@ -54,8 +54,8 @@ fn an_upload_of_a_gibibyte_goes_through_64_mebibytes_of_memory() {
     check_peak(&container);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_download_of_two_gibibytes_goes_through_64_mebibytes_of_memory() {
     // DL-05
     let _alone = alone();
@@ -79,8 +79,8 @@ fn a_download_of_two_gibibytes_goes_through_64_mebibytes_of_memory() {
     check_peak(&container);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_full_disk_is_507_and_the_old_file_and_all_room_stay() {
     // UP-17
     let tmpfs = ["--tmpfs", "/app:rw,exec,size=8m,uid=1000,gid=1000,mode=0755"];
@@ -102,8 +102,8 @@ fn a_full_disk_is_507_and_the_old_file_and_all_room_stay() {
     container.probe("exit 7", 7);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn uploads_need_no_other_writable_place_than_the_base_directory() {
     // UP-18
     let container = Container::start();

@@ -121,8 +121,8 @@ fn check_confinement(container: &Container) {
     assert_eq!(container.get("/exists/out/hosts").status, 403);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn whichever_call_is_missing_or_refused_everything_works_the_same() {
     // RT-05
     let profiles = TempDir::new();

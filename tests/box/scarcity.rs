@@ -7,8 +7,8 @@ use serde_json::json;
 use std::thread;
 use std::time::Duration;
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_command_that_takes_all_memory_dies_and_the_server_does_not() {
     // XC-09, RT-08
     let _alone = alone();
@@ -44,8 +44,8 @@ fn check_truncated(container: &Container, words: &str) {
     assert!(answer.body.len() > 8 << 20, "{words}: {}", answer.body.len());
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn eight_floods_of_two_gigabytes_at_once_fit_into_the_memory_limit() {
     // OU-01
     let _alone = alone();
@@ -60,8 +60,8 @@ fn eight_floods_of_two_gigabytes_at_once_fit_into_the_memory_limit() {
     container.check_cost(&before, 4 << 10);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn memory_comes_back_after_large_answers_that_grow_when_they_are_written() {
     // OU-15, RT-03
     let container = Container::start();
@@ -80,8 +80,8 @@ fn memory_comes_back_after_large_answers_that_grow_when_they_are_written() {
     assert!(peak < 32 << 10, "{peak} KiB");
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_flood_without_end_meets_its_deadline() {
     // TO-17
     let _alone = alone();
@@ -136,20 +136,20 @@ fn check_bomb(words: &str) {
     container.check_cost(&before, 2 << 10);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_fork_bomb_leaves_health_and_nothing_behind() {
     check_bomb("bomb");
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn a_fork_bomb_of_which_each_part_escapes_leaves_health_and_nothing_behind() {
     check_bomb("bomb escape");
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn health_is_answered_while_all_processors_are_busy() {
     let _alone = alone();
     let container = Container::start();
@@ -157,8 +157,8 @@ fn health_is_answered_while_all_processors_are_busy() {
     container.healthy_during(&[&burn as &(dyn Fn() + Sync); 4]);
 }
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn five_thousand_connections_with_a_command_each_leave_nothing() {
     // CN-17, shortened
     let container = Container::start();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const SOAK: Duration = Duration::from_secs(60);
 const CLIENTS: u64 = 6;
 
-#[test]
 #[ignore = "needs Docker; .ci/run runs it"]
+#[test]
 fn after_a_soak_of_everything_it_costs_what_it_did_before() {
     let _alone = alone();
     let seconds = std::env::var("SANDBOX_BOX_SOAK_SECONDS").ok().map(|text| text.parse().unwrap());
