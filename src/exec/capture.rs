@@ -57,6 +57,11 @@ impl Capture {
         Ok(count)
     }
 
+    /// How many bytes have been read and not kept.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     pub(super) fn finish(self) -> Captured {
         let Self { mut first, mut last, oldest, mut left_out, .. } = self;
         if left_out == 0 {

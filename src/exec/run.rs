@@ -17,7 +17,7 @@
 use super::capture::Capture;
 use super::mark::Mark;
 use super::tree::kill_tree;
-use super::{Client, Command, Ending, Error, Outcome, Runner, Subject};
+use super::{Client, Command, Ending, Error, Outcome, REST, Runner, Subject};
 use crate::deadline::Deadline;
 use crate::sys::poll::{PollFd, pipe, poll};
 use crate::sys::process::{ExitStatus, Pid, has_ended, pidfd, reap};
@@ -36,6 +36,9 @@ const KILLED_GRACE: Duration = Duration::from_millis(300);
 
 /// How long a pipe that outlived the process is read when output never ceases.
 const LONGEST_GRACE: Duration = Duration::from_millis(500);
+
+/// After how much output that is not kept there is a [`REST`].
+const REST_EVERY_BYTES: u64 = 1 << 20;
 
 /// How often a process is looked at where the kernel has no pidfd.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -299,8 +302,12 @@ impl Stream {
     /// Takes what is there; at end-of-file the pipe is closed.
     fn read_if(&mut self, is_ready: bool) {
         let Some(pipe) = self.pipe.as_ref().filter(|_| is_ready) else { return };
+        let before = self.capture.left_out();
         if !self.capture.read(pipe.as_fd()).is_ok_and(|count| count > 0) {
             self.pipe = None;
+        }
+        if before / REST_EVERY_BYTES != self.capture.left_out() / REST_EVERY_BYTES {
+            std::thread::sleep(REST);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,10 +21,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// A running server.
 pub(crate) struct Server {
     child: Child,
-    address: SocketAddr,
+    remote: Remote,
     base: TempDir,
     log: Arc<Mutex<String>>,
 }
+
+/// Where a server is, and how to speak to it.
+pub(crate) struct Remote(pub(crate) SocketAddr);
 
 /// A directory that is removed with its content.
 pub(crate) struct TempDir(PathBuf);
@@ -95,7 +99,7 @@ impl Server {
             child.kill().unwrap();
             panic!("the server did not start: {}", log.lock().unwrap());
         };
-        Self { child, address, base, log }
+        Self { child, remote: Remote(address), base, log }
     }
 
     /// The process that was started: it forwards signals and reaps.
@@ -109,10 +113,6 @@ impl Server {
         let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
         // Orphans become children of the same process, later.
         children.split_whitespace().next().unwrap().parse().unwrap()
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// The base directory.
@@ -129,9 +129,23 @@ impl Server {
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
         eventually_some(|| self.child.try_wait().unwrap()).expect("the server did not end")
     }
+}
+
+impl Deref for Server {
+    type Target = Remote;
+
+    fn deref(&self) -> &Remote {
+        &self.remote
+    }
+}
+
+impl Remote {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0
+    }
 
     pub(crate) fn connect(&self) -> Client {
-        Client::new(TcpStream::connect(self.address).unwrap())
+        Client::new(TcpStream::connect(self.0).unwrap())
     }
 
     /// One request on a connection of its own.
@@ -190,13 +204,22 @@ impl Server {
         client.rest()
     }
 
+    /// The same, taken apart; none of the requests may be a HEAD.
+    pub(crate) fn answers(&self, bytes: &[u8]) -> Vec<Answer> {
+        let mut client = self.connect();
+        client.send(bytes);
+        client.answers()
+    }
+}
+
+impl Server {
     /// Starts one whose log nobody can read, on a port that was free a moment ago.
     pub(crate) fn unheard(mut command: Command, base: TempDir) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut child = command.env("SANDBOX_LISTEN", address.to_string()).spawn().unwrap();
         let answers = eventually(|| TcpStream::connect(address).is_ok());
         assert!(answers && child.try_wait().unwrap().is_none(), "the server did not start");
-        Self { child, address, base, log: Arc::default() }
+        Self { child, remote: Remote(address), base, log: Arc::default() }
     }
 
     /// Puts a program into the base directory. The test's own process never has it open: it would be busy for as long
@@ -211,13 +234,6 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim_matches(|character: char| !character.is_ascii_digit()).parse().unwrap()
-    }
-
-    /// The same, taken apart; none of the requests may be a HEAD.
-    pub(crate) fn answers(&self, bytes: &[u8]) -> Vec<Answer> {
-        let mut client = self.connect();
-        client.send(bytes);
-        client.answers()
     }
 
     /// How many threads it has.

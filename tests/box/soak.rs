@@ -1,0 +1,117 @@
+//! Every kind of command and request at once, for a while; then the server costs what it did before.
+
+use crate::container::{Container, alone};
+use serde_json::json;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long, unless `SANDBOX_BOX_SOAK_SECONDS` says otherwise.
+const SOAK: Duration = Duration::from_secs(60);
+const CLIENTS: u64 = 6;
+
+#[ignore = "needs Docker; .ci/run runs it"]
+#[test]
+fn after_a_soak_of_everything_it_costs_what_it_did_before() {
+    let _alone = alone();
+    let seconds = std::env::var("SANDBOX_BOX_SOAK_SECONDS").ok().map(|text| text.parse().unwrap());
+    let container = Container::start();
+    soak(&container, Duration::from_secs(5));
+    // Idle threads end after 10 s.
+    thread::sleep(Duration::from_secs(11));
+    let before = container.cost();
+    let rounds = soak(&container, seconds.map_or(SOAK, Duration::from_secs));
+    container.check_no_zombies();
+    println!("{rounds} rounds; peak {} KiB", container.server().kib("VmHWM:"));
+    container.check_cost(&before, 1 << 10);
+    container.probe("exit 7", 7);
+    assert!(!container.log().contains("WARN"), "{}", container.log());
+}
+
+/// How many requests there were.
+fn soak(container: &Container, time: Duration) -> u64 {
+    let until = Instant::now() + time;
+    let count = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let count = &count;
+            scope.spawn(move || {
+                let mut number = client;
+                while Instant::now() < until {
+                    step(container, client, number);
+                    number += 1;
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    count.into_inner()
+}
+
+/// One request; which one depends on the number.
+fn step(container: &Container, client: u64, number: u64) {
+    let own = format!("soak/{client}/{}", number % 3);
+    match number % 16 {
+        0 => drop(container.probe("orphans 5 0.05 3", 3)),
+        1 => container.execute("/probe leave 2 0.8 4").check("left\n", "", 4),
+        2 => assert_eq!(container.execute("/probe flood 40000000").json["truncated"], true),
+        3 => container.probe_times_out("escape 30", Duration::from_millis(200)),
+        4 => container.probe_times_out("flood 1000000000000", Duration::from_millis(200)),
+        5 => gone(container, "/probe escape 30"),
+        6 => gone(container, "/probe flood 1000000000000"),
+        7 => half_closed(container),
+        8 => assert_eq!(container.upload(&own, &vec![b'x'; 300_000]).status, 200),
+        9 => {
+            let status = container.get(&format!("/download/{own}")).status;
+            assert!([200, 404].contains(&status), "{status}");
+        }
+        10 => {
+            assert_eq!(container.upload(&own, b"").status, 200);
+            assert_eq!(container.get("/list/soak").status, 200);
+        }
+        11 => {
+            container.execute("nosuchcmd").check_not_run("[Errno 2] No such file or directory: 'nosuchcmd'")
+        }
+        12 => assert_eq!(container.execute_text("{").status, 422),
+        13 => unfinished_upload(container, &own),
+        14 => assert_eq!(container.probe("flood 100000", 0).len(), 100_000),
+        _ => {
+            container.check_health();
+            container.probe("exit 7", 7);
+        }
+    }
+}
+
+fn send(container: &Container, command: &str) -> crate::harness::Client {
+    let mut client = container.connect();
+    let body = json!({ "command": command }).to_string();
+    client.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
+    client
+}
+
+/// A client that does not wait for its answer.
+fn gone(container: &Container, command: &str) {
+    let client = send(container, command);
+    thread::sleep(Duration::from_millis(50));
+    drop(client);
+}
+
+fn half_closed(container: &Container) {
+    let mut client = send(container, "/probe sleep 0.1");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.answer().json()["exit_code"], 0);
+}
+
+fn unfinished_upload(container: &Container, name: &str) {
+    let mut client = container.connect();
+    client.send(
+        format!(
+            "POST /upload HTTP/1.1\r\nHost: test\r\nContent-Type: multipart/form-data; boundary=BB\r\n\
+             Content-Length: 1000000\r\n\r\n--BB\r\nContent-Disposition: form-data; name=\"file\"; \
+             filename=\"{name}\"\r\n\r\n{}",
+            "x".repeat(100_000)
+        )
+        .as_bytes(),
+    );
+}
