@@ -168,7 +168,8 @@ fn a_command_that_somebody_else_kills_is_answered_and_reaped() {
         let ran = scope.spawn(move || server.execute(&command));
         assert!(eventually(|| processes_with(&sleep).len() == 2));
         let killed = Instant::now();
-        server.execute(&format!("pkill -KILL -f '{sleep}'"));
+        let pids: Vec<String> = processes_with(&sleep).iter().map(u32::to_string).collect();
+        server.execute(&format!("kill -KILL {}", pids.join(" "))).check("", "", 0);
         ran.join().unwrap().check("", "", -9);
         assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
     });

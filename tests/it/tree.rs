@@ -243,8 +243,8 @@ fn for_each_escape(escapes: &'static [Escape], work: impl Fn(&'static Escape) + 
 #[test]
 fn nothing_survives_the_deadline_and_the_answer_is_on_time() {
     // TO-07, and much more
-    let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "1.5")]);
-    let deadline = Duration::from_millis(1500);
+    let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "2.5")]);
+    let deadline = Duration::from_millis(2500);
     let times = Mutex::new(Vec::new());
     for_each_escape(ESCAPES, |escape| {
         let Some(attempt) = Attempt::new(&server, escape) else { return };
