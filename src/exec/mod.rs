@@ -38,8 +38,8 @@ const REST: Duration = Duration::from_micros(100);
 pub struct Limits {
     /// How many bytes of each output stream are kept: half from its beginning, half from its end.
     pub output_bytes: usize,
-    /// After how long the answer is begun although the command still runs: well before a router gives up waiting for
-    /// the first byte, and sends the request again.
+    /// After how long the answer is begun although the command still runs: before a client or a router gives up waiting
+    /// for the first byte, and sends the request again. Clients wait a second at least.
     pub commit_after: Duration,
     /// How many pipes that outlived their command are drained at once; past that the oldest is closed.
     pub leftovers: usize,
@@ -47,7 +47,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { output_bytes: 8 << 20, commit_after: Duration::from_secs(10), leftovers: 512 }
+        Self { output_bytes: 8 << 20, commit_after: Duration::from_millis(500), leftovers: 512 }
     }
 }
 

@@ -37,7 +37,7 @@ fn a_client_that_has_said_all_gets_its_answer_behind_white_space() {
 }
 
 #[test]
-fn a_long_command_s_answer_begins_after_ten_seconds() {
+fn a_long_command_s_answer_begins_before_it_ends() {
     let server = Server::start();
     thread::scope(|scope| {
         for version in ["1.1", "1.0"] {
@@ -45,16 +45,13 @@ fn a_long_command_s_answer_begins_after_ten_seconds() {
             scope.spawn(move || {
                 let mut client = server.connect();
                 let sent = Instant::now();
-                send_command(&mut client, version, "sh -c 'sleep 11; echo long'");
+                send_command(&mut client, version, "sh -c 'sleep 2; echo long'");
                 assert!(client.wait_for_input());
                 let begun = sent.elapsed();
-                assert!(
-                    begun >= Duration::from_secs(10) && begun < Duration::from_millis(10_900),
-                    "{begun:?}"
-                );
+                assert!(begun >= Duration::from_millis(500) && begun < Duration::from_secs(2), "{begun:?}");
                 let answer = client.answer();
                 answer.check(200, &json!({ "stdout": "long\n", "stderr": "", "exit_code": 0 }));
-                assert!(sent.elapsed() >= Duration::from_secs(11));
+                assert!(sent.elapsed() >= Duration::from_secs(2));
                 if version == "1.1" {
                     client.send_request("GET", "/exists/x", &[], b"");
                     client.answer().check(200, &json!({ "path": "x", "exists": false }));
