@@ -1,15 +1,17 @@
 //! One command, from spawn to reap. Everything that can happen is an event of one poll loop: output, end-of-file, the end
 //! of the process, the deadline, a client that is gone, a server that goes down.
 //!
-//! | what happens | what is done | [`Ending`] |
-//! |---|---|---|
-//! | the process has ended, and both pipes too | answer | `Exited` or `Signaled` |
-//! | the process has ended, something still holds a pipe | drain for a short grace, leave the pipe to [`Leftovers`](super::Leftovers), answer | the same |
-//! | both pipes have ended, the process runs on | wait for the process | (not an ending) |
-//! | the process is stopped | wait (a stop is no end) | (not an ending) |
-//! | the deadline passes | kill the [tree](super::tree), drain for a short grace, answer | `TimedOut` |
-//! | the client's connection is reset | the same | `Abandoned` |
-//! | the server stops | the same | `ShutDown` |
+//! | what happens | what is done | [`Ending`] | tests in `tests/it` |
+//! |---|---|---|---|
+//! | the process has ended, and both pipes too | answer | `Exited` or `Signaled` | `ending` |
+//! | the process has ended, something still holds a pipe | drain for a short grace, leave the pipe to [`Leftovers`](super::Leftovers), answer | the same | `background` |
+//! | both pipes have ended, the process runs on | wait for the process | (not an ending) | `execute`, `timeout` |
+//! | the process is stopped | wait (a stop is no end) | (not an ending) | `ending`, `timeout` |
+//! | output never ceases | keep its two ends, look at the clock all the same | (not an ending) | `output`, `timeout` |
+//! | the deadline passes | kill the [tree](super::tree), drain for a short grace, answer | `TimedOut` | `timeout`, `tree` |
+//! | the client has shut down its sending side | nudge it again and again | (not an ending) | `connections`, `client` |
+//! | the client's connection is reset | the same as at the deadline | `Abandoned` | `connections`, `tree` |
+//! | the server stops | the same | `ShutDown` | `shutdown`, `tree` |
 //!
 //! The leader is reaped last: until then its pid, and so the number of its group, belong to it, and a group kill can hit
 //! no stranger.
