@@ -8,6 +8,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,7 +82,9 @@ fn server_with_few_processes(count: usize) -> Option<Server> {
     // Where the build is might be closed to others.
     let program = base.path().join("server");
     assert!(Command::new("cp").arg(binary().get_program()).arg(&program).status().unwrap().success());
-    let user = 100_000 + std::process::id() % 100_000 * 4 + u32::try_from(count % 4).unwrap();
+    // One for each, or they would use up each other's processes.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let user = 100_000 + std::process::id() % 100_000 * 4 + NEXT.fetch_add(1, Ordering::Relaxed);
     let mut command = Command::new("setpriv");
     command.args([&format!("--reuid={user}"), "--clear-groups", "prlimit", &format!("--nproc={count}")]);
     if !command.arg("true").output().unwrap().status.success() {
