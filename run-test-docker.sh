@@ -31,10 +31,11 @@ ID=sandbox-runtime-test-$$-$RANDOM # the name of everything that this run leaves
 WORK=''                            # our temporary directory
 child='' unbreakable=''             # what `run` waits for
 kept=''                            # set once the container is to stay
+missing=()                         # what is needed and not there
 
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 fail() {
-    printf 'run-test-docker.sh: %s\n' "$*" >&2
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1
 }
 
@@ -100,7 +101,7 @@ show_log() {
 }
 
 check_tools() {
-    local missing=() architecture=''
+    local architecture=''
     if ! command -v docker >/dev/null; then
         missing+=('docker, the client (https://docs.docker.com/engine/install; Debian: apt-get install docker.io)')
     elif ! architecture=$(docker version --format '{{.Server.Arch}}' 2>&1); then
@@ -113,7 +114,7 @@ check_tools() {
     esac
     [ -n "$builder" ] || usable_cargo || builder=$BUILDER
     if [ ${#missing[@]} != 0 ]; then
-        printf 'run-test-docker.sh: missing: %s\n' "${missing[@]}" >&2
+        printf "${0##*/}: missing: %s\n" "${missing[@]}" >&2
         if [ -n "$builder" ]; then
             echo "(There is no usable cargo either (https://rustup.rs), but $builder would be used instead.)" >&2
         fi
@@ -265,4 +266,5 @@ main() {
     return "$verdict"
 }
 
-main "$@"
+# run-test-kind.sh builds and packs with these functions.
+[ "${BASH_SOURCE[0]}" != "$0" ] || main "$@"

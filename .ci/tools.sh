@@ -2,7 +2,7 @@
 # Installs what .ci/run needs and starts a Docker engine. Quick where all of it is there already.
 set -euo pipefail
 
-PACKAGES=(binutils busybox-static docker.io git python3-venv shellcheck)
+PACKAGES=(binutils busybox-static curl docker.io git python3-venv qemu-user-static shellcheck)
 LOG=/var/log/sandbox-runtime-ci-dockerd.log
 
 install_packages() {
@@ -25,11 +25,11 @@ install_targets() {
     done
 }
 
-install_cargo_deny() {
-    command -v cargo-deny >/dev/null && return
-    echo 'installing cargo-deny'
+install_cargo_tool() { # NAME VERSION
+    command -v "$1" >/dev/null && return
+    echo "installing $1"
     # --debug: it runs for a second, and compiles in half the time.
-    cargo install --quiet --locked --debug --version 0.20.2 cargo-deny
+    cargo install --quiet --locked --debug --version "$2" "$1"
 }
 
 # An engine that was killed leaves files with the numbers of processes, which may be others' by now.
@@ -57,6 +57,7 @@ start_engine() {
 
 install_packages
 install_targets
-install_cargo_deny
+install_cargo_tool cargo-deny 0.20.2
+install_cargo_tool cargo-cyclonedx 0.5.9
 start_engine
 docker version --format 'docker client {{.Client.Version}}, engine {{.Server.Version}}'

@@ -17,6 +17,7 @@ mod environment;
 mod execute;
 mod framing;
 mod json;
+mod kind;
 mod limits;
 mod listing;
 mod log;

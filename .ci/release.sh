@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What a release consists of, the same bytes wherever it is built:   .ci/release.sh DIRECTORY [SOURCE-URL]
+#   sandbox-runtime-MACHINE            the static binaries
+#   sandbox-runtime-VERSION.oci.tar    the image (--target runtime) for both machines, an OCI archive with labels
+#   sandbox-runtime-VERSION.cdx.json   what is in it (CycloneDX)
+#   SHA256SUMS
+# Built is what is committed. Nothing is uploaded or signed. Needs git, cargo, cargo-cyclonedx, docker, python3.
+set -euo pipefail
+
+mkdir -p "${1:?usage: release.sh DIRECTORY [SOURCE-URL]}"
+out=$(cd "$1" && pwd) source_url=${2:-unknown}
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+MACHINES=(x86_64 aarch64)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+revision=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+git archive --prefix source/ HEAD | tar --directory "$work" --extract
+target=${CARGO_TARGET_DIR:-$PWD/target}/release-build
+cd "$work/source"
+version=$(cargo metadata --locked --no-deps --format-version 1 |
+    python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "sandbox-runtime"))')
+
+# Paths of this machine would be in the text of panics. These flags come after those of .cargo/config.toml;
+# RUSTFLAGS in the environment would replace those, and the binary would not be static.
+unset RUSTFLAGS
+flags="'--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo', '--remap-path-prefix=$PWD=/source', '--remap-path-prefix=$target=/target'"
+for machine in "${MACHINES[@]}"; do
+    triple=$machine-unknown-linux-musl
+    cargo build --quiet --locked --release --package sandbox-runtime --target "$triple" --target-dir "$target" \
+        --config "target.$triple.rustflags = [$flags]"
+    install -m 0555 "$target/$triple/release/sandbox-runtime" "$out/sandbox-runtime-$machine"
+done
+
+cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
+    --override-filename sandbox-runtime.cdx --manifest-path Cargo.toml 2>/dev/null
+# Its paths are this machine's; names, versions and checksums say the same.
+sed "s|$PWD|/source|g" sandbox-runtime.cdx.json >"$out/sandbox-runtime-$version.cdx.json"
+
+python3 .ci/oci-image.py --epoch "$SOURCE_DATE_EPOCH" --output "$out/sandbox-runtime-$version.oci.tar" \
+    --version "$version" --revision "$revision" --source "$source_url" "${MACHINES[@]/#/$out/sandbox-runtime-}"
+cd "$out"
+sha256sum "${MACHINES[@]/#/sandbox-runtime-}" "sandbox-runtime-$version".* | tee SHA256SUMS
