@@ -166,9 +166,11 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// No process or no memory: another candidate would fare no better.
+/// No process, no memory or no descriptor (`ENFILE`, `EMFILE`; the numbers are Linux's): another candidate would fare no
+/// better.
 fn is_lack(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+        || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// A command that was started and is not reaped yet.

@@ -34,7 +34,7 @@ use workers::Workers;
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at once, idle ones included; past that the one that is idle for longest is closed. Fewer where they
-    /// would take more than half of the descriptors, which commands need too.
+    /// would take more than half of the descriptors that the server leaves, which commands need too.
     pub connections: usize,
     /// Threads that work on requests.
     pub workers: usize,
@@ -84,6 +84,9 @@ const BACKLOG: u16 = 4096;
 /// How many connections are accepted before the others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
+/// What the server has open by itself, and a few for the moment in which a command is started.
+const OWN_DESCRIPTORS: usize = 24;
+
 /// How long accepting rests when descriptors have run out and nobody idle can be sent away.
 const REST: Duration = Duration::from_millis(50);
 
@@ -101,7 +104,8 @@ impl Server {
             listener.local_addr()
         };
         let address = prepare().map_err(|cause| listen.error(cause))?;
-        let limits = Limits { connections: limits.connections.min(most_descriptors() / 2), ..limits };
+        let share = most_descriptors().saturating_sub(OWN_DESCRIPTORS) / 2;
+        let limits = Limits { connections: limits.connections.min(share.max(1)), ..limits };
         Ok(Self { listener, address, limits })
     }
 
