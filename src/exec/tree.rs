@@ -12,7 +12,7 @@ use std::fs;
 use std::time::Duration;
 
 /// How long the search goes on while it finds more. One pass takes a millisecond for a hundred processes.
-const LONGEST_SEARCH: Duration = Duration::from_millis(400);
+const LONGEST_SEARCH: Duration = Duration::from_millis(450);
 
 /// Between two passes, for those that were killed to end.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -22,7 +22,7 @@ const WATCH: Duration = Duration::from_millis(3);
 
 /// How many passes in a row may find nobody alive although somebody unknown was gone already. It may have been a link of a
 /// chain in which each starts the next and ends; or one of the many commands that end by themselves.
-const MOST_MISSES: usize = 10;
+const MOST_MISSES: usize = 60;
 
 /// Kills until a pass finds none alive. The leader must not be reaped yet. Returns those that are children of this process
 /// although nobody here has started them (clone(2), `CLONE_PARENT`): somebody must reap them.

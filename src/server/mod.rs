@@ -282,29 +282,38 @@ impl Waiting<'_> {
         self.idle.push_back(Idle { connection, until });
     }
 
+    /// Accepts those that wait. Whoever has been idle for longest makes room where there is none; but nobody who has only
+    /// just come, and may have said something already. Then others wait.
     fn accept(&mut self) {
+        let mut idle_for_long = self.idle.len();
         for _ in 0..ACCEPTED_AT_ONCE {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Descriptors or memory have run out. Whoever has been idle for longest makes room.
-                Err(error) if is_lack(&error) => {
-                    if self.idle.pop_front().is_none() {
-                        log::warn(format_args!("can not accept connections: {error}"));
-                        self.rest = Some(Instant::now() + REST);
-                        return;
+            let is_full = self.idle.len() + self.workers.busy() >= self.limits.connections;
+            let lack = match is_full {
+                true => None,
+                false => match self.listener.accept() {
+                    Ok((stream, _)) => {
+                        self.admit(stream);
+                        continue;
                     }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                    Err(error) if is_lack(&error) => Some(error),
+                    // The connection was gone before it was accepted (accept(2)). The next may be well.
+                    Err(_) => continue,
+                },
+            };
+            if idle_for_long == 0 {
+                if let Some(error) = lack {
+                    log::warn(format_args!("can not accept connections: {error}"));
                 }
-                // The connection was gone before it was accepted (accept(2)). The next may be well.
-                Err(_) => {}
+                self.rest = Some(Instant::now() + REST);
+                return;
             }
+            idle_for_long -= 1;
+            self.idle.pop_front();
         }
     }
 
     fn admit(&mut self, stream: TcpStream) {
-        if self.idle.len() + self.workers.busy() >= self.limits.connections {
-            self.idle.pop_front();
-        }
         match Connection::new(stream) {
             Ok(connection) => self.keep(connection),
             Err(error) => log::debug(format_args!("a connection was gone at once: {error}")),
