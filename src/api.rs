@@ -284,9 +284,7 @@ pub struct Message<'a>(pub &'a str);
 
 impl Serialize for Message<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(Some(1))?;
-        object.serialize_entry("message", self.0)?;
-        object.end()
+        single(serializer, "message", self.0)
     }
 }
 
@@ -296,9 +294,7 @@ pub struct Detail<'a>(pub &'a str);
 
 impl Serialize for Detail<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(Some(1))?;
-        object.serialize_entry("detail", self.0)?;
-        object.end()
+        single(serializer, "detail", self.0)
     }
 }
 
@@ -308,9 +304,7 @@ pub struct Unprocessable<'a>(pub &'a Invalid);
 
 impl Serialize for Unprocessable<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(Some(1))?;
-        object.serialize_entry("detail", &[self.0])?;
-        object.end()
+        single(serializer, "detail", &[self.0])
     }
 }
 
@@ -338,6 +332,17 @@ impl Serialize for Location<'_> {
         }
         list.end()
     }
+}
+
+/// An object with one field.
+fn single<S: Serializer>(
+    serializer: S,
+    name: &str,
+    value: &(impl Serialize + ?Sized),
+) -> Result<S::Ok, S::Error> {
+    let mut object = serializer.serialize_map(Some(1))?;
+    object.serialize_entry(name, value)?;
+    object.end()
 }
 
 /// The answer to `GET /exists/{path}`.
