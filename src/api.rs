@@ -6,7 +6,7 @@
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 
 /// The body of `POST /execute`.
@@ -223,14 +223,106 @@ pub struct Text<'a>(pub Vec<&'a [u8]>);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.iter().flat_map(|piece| piece.utf8_chunks()) {
-            f.write_str(chunk.valid())?;
-            if !chunk.invalid().is_empty() {
-                f.write_char(char::REPLACEMENT_CHARACTER)?;
-            }
-        }
-        Ok(())
+        self.0.iter().flat_map(|piece| Decoded(piece)).try_for_each(|part| f.write_str(part))
     }
+}
+
+/// The text of one piece, in parts: what is valid, and U+FFFD for what is not.
+struct Decoded<'a>(&'a [u8]);
+
+/// The size of a part: it is escaped in memory before it is written.
+const PART_BYTES: usize = 16 << 10;
+
+impl<'a> Iterator for Decoded<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let (window, _) = self.0.split_at(self.0.len().min(PART_BYTES));
+        let (part, taken) = match std::str::from_utf8(window) {
+            Ok("") => return None,
+            Ok(text) => (text, text.len()),
+            Err(error) => match (error.valid_up_to(), error.error_len()) {
+                (0, invalid) => ("\u{fffd}", invalid.unwrap_or(window.len())),
+                (valid, _) => (std::str::from_utf8(window.split_at(valid).0).unwrap_or_default(), valid),
+            },
+        };
+        self.0 = self.0.split_at(taken).1;
+        Some(part)
+    }
+}
+
+/// Appends bytes as text inside of a JSON string.
+pub fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    Decoded(bytes).for_each(|part| push_escaped_text(part, out));
+}
+
+/// Most text needs no escape: a block that needs none is copied as it is.
+fn push_escaped_text(text: &str, out: &mut Vec<u8>) {
+    let (blocks, rest) = text.as_bytes().as_chunks::<8>();
+    out.reserve(text.len());
+    for block in blocks {
+        if block.iter().fold(true, |plain, byte| plain & is_plain(*byte)) {
+            out.extend_from_slice(block);
+        } else {
+            block.iter().for_each(|byte| push_escaped_byte(*byte, out));
+        }
+    }
+    rest.iter().for_each(|byte| push_escaped_byte(*byte, out));
+}
+
+/// RFC 8259 section 7.
+const fn is_plain(byte: u8) -> bool {
+    (byte >= 0x20) & (byte != b'"') & (byte != b'\\')
+}
+
+#[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
+fn push_escaped_byte(byte: u8, out: &mut Vec<u8>) {
+    static ESCAPES: [Escape; 256] = Escape::all();
+    let Escape { bytes, length } = &ESCAPES[usize::from(byte)];
+    // Copying a fixed size and taking back is several times faster than copying just what is needed.
+    out.extend_from_slice(bytes);
+    out.truncate(out.len() - bytes.len() + length);
+}
+
+/// One byte of text, as it is inside of a JSON string: the first `length` of these.
+#[derive(Clone, Copy)]
+struct Escape {
+    bytes: [u8; 8],
+    length: usize,
+}
+
+impl Escape {
+    const fn new(byte: u8) -> Self {
+        let short = match byte {
+            byte if is_plain(byte) => return Self { bytes: [byte, 0, 0, 0, 0, 0, 0, 0], length: 1 },
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\t' => b't',
+            b'\r' => b'r',
+            0x08 => b'b',
+            0x0c => b'f',
+            _ => {
+                let bytes = [b'\\', b'u', b'0', b'0', hex_digit(byte >> 4), hex_digit(byte & 15), 0, 0];
+                return Self { bytes, length: 6 };
+            }
+        };
+        Self { bytes: [b'\\', short, 0, 0, 0, 0, 0, 0], length: 2 }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "there is one for each byte")]
+    const fn all() -> [Self; 256] {
+        let mut all = [Self::new(0); 256];
+        let mut byte = u8::MAX;
+        while byte > 0 {
+            all[byte as usize] = Self::new(byte);
+            byte -= 1;
+        }
+        all
+    }
+}
+
+const fn hex_digit(number: u8) -> u8 {
+    if number < 10 { b'0' + number } else { b'a' + number - 10 }
 }
 
 impl Serialize for Text<'_> {
@@ -239,9 +331,14 @@ impl Serialize for Text<'_> {
     }
 }
 
+/// How the answer to `POST /execute` begins. Standard output may follow in parts ([`push_escaped`]) before the rest of the
+/// answer is known ([`ExecuteResponse::write_rest`]).
+pub const EXECUTE_BEGINS: &[u8] = b"{\"stdout\":\"";
+
 /// The answer to `POST /execute`. `timed_out` and `truncated` are there only when true.
 #[derive(Debug)]
 pub struct ExecuteResponse<'a> {
+    /// What has not been written yet.
     pub stdout: Text<'a>,
     pub stderr: Text<'a>,
     pub exit_code: i32,
@@ -249,19 +346,43 @@ pub struct ExecuteResponse<'a> {
     pub truncated: bool,
 }
 
-impl Serialize for ExecuteResponse<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("ExecuteResponse", 5)?;
-        object.serialize_field("stdout", &self.stdout)?;
-        object.serialize_field("stderr", &self.stderr)?;
-        object.serialize_field("exit_code", &self.exit_code)?;
-        if self.timed_out {
-            object.serialize_field("timed_out", &true)?;
+impl ExecuteResponse<'_> {
+    /// Writes all that comes after [`EXECUTE_BEGINS`] and the parts that have been written.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_rest(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.stdout.write_escaped(out)?;
+        out.write_all(b"\",\"stderr\":\"")?;
+        self.stderr.write_escaped(out)?;
+        write!(out, "\",\"exit_code\":{}", self.exit_code)?;
+        for (key, is_true) in [("timed_out", self.timed_out), ("truncated", self.truncated)] {
+            if is_true {
+                write!(out, ",\"{key}\":true")?;
+            }
         }
-        if self.truncated {
-            object.serialize_field("truncated", &true)?;
+        out.write_all(b"}")
+    }
+
+    /// The text of the whole answer.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut json = EXECUTE_BEGINS.to_vec();
+        // Writing to memory can not fail.
+        let _cannot_fail = self.write_rest(&mut json);
+        json
+    }
+}
+
+impl Text<'_> {
+    /// Writes it as it is inside of a JSON string, a piece of it at a time.
+    fn write_escaped(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut escaped = Vec::new();
+        for part in self.0.iter().flat_map(|piece| Decoded(piece)) {
+            push_escaped_text(part, &mut escaped);
+            out.write_all(&escaped)?;
+            escaped.clear();
         }
-        object.end()
+        Ok(())
     }
 }
 
@@ -532,6 +653,9 @@ mod tests {
     #[track_caller]
     fn text(bytes: &[u8], expected: &str) {
         assert_eq!(String::from_utf8(to_json(&Text(vec![bytes]))).unwrap(), expected);
+        let mut inside = Vec::new();
+        push_escaped(bytes, &mut inside);
+        assert_eq!(format!("\"{}\"", String::from_utf8(inside).unwrap()), expected);
     }
 
     #[test]
@@ -551,10 +675,10 @@ mod tests {
             timed_out: false,
             truncated: false,
         };
-        assert_eq!(to_json(&answer), br#"{"stdout":"out\n","stderr":"ab","exit_code":-9}"#);
+        assert_eq!(answer.to_json(), br#"{"stdout":"out\n","stderr":"ab","exit_code":-9}"#);
         (answer.timed_out, answer.truncated) = (true, true);
         assert_eq!(
-            to_json(&answer),
+            answer.to_json(),
             br#"{"stdout":"out\n","stderr":"ab","exit_code":-9,"timed_out":true,"truncated":true}"#
         );
     }

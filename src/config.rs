@@ -89,7 +89,7 @@ enum WrongVariable {
     Refuse,
 }
 
-pub const SETTINGS: [Setting; 9] = [
+pub const SETTINGS: [Setting; 10] = [
     Setting {
         variable: "SANDBOX_LISTEN",
         flag: Some("--listen"),
@@ -133,11 +133,23 @@ pub const SETTINGS: [Setting; 9] = [
         flag: Some("--max-output"),
         value: "BYTES",
         default: "8388608",
-        meaning: "how much of each output stream of a command is kept: half from its beginning, half from its end",
+        meaning: "how much of each output stream of a command is kept: half from its beginning, half from its end; 0: all of standard output",
         wrong_variable: WrongVariable::Refuse,
         set: |config, value| {
-            let limit = bytes(text(value)?)?;
-            config.exec.output_bytes = usize::try_from(limit).map_err(|error| error.to_string())?;
+            let limit = bytes_or_none(text(value)?)?;
+            config.exec.output_bytes = Some(limit).filter(|limit| *limit > 0);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "SANDBOX_OUTPUT_BUFFER_BYTES",
+        flag: Some("--output-buffer"),
+        value: "BYTES",
+        default: "65536",
+        meaning: "how much standard output is gathered before the answer is streamed, and has no length any more",
+        wrong_variable: WrongVariable::Refuse,
+        set: |config, value| {
+            config.exec.buffer_bytes = bytes_or_none(text(value)?)?;
             Ok(())
         },
     },
@@ -373,6 +385,12 @@ fn bytes(text: &str) -> Result<u64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|number| is_number && *number > 0);
     number.ok_or_else(|| "it should be a whole number of bytes greater than 0".into())
+}
+
+/// A number of bytes to hold, or 0.
+fn bytes_or_none(text: &str) -> Result<usize, String> {
+    let number = if text == "0" { 0 } else { bytes(text)? };
+    usize::try_from(number).map_err(|error| error.to_string())
 }
 
 /// A number as Python's `float` reads it: also with an underscore between two digits (CG-04).

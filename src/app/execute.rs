@@ -3,8 +3,8 @@
 //! Whatever keeps a command from running is a 200 with `exit_code` 1 and a sentence in `stderr`; only a body that is not
 //! the JSON asked for is refused, before anything runs.
 
-use super::{App, Incoming, python, reply};
-use crate::api::{ExecuteRequest, ExecuteResponse, Text, write_json};
+use super::{App, Client, Incoming, python, reply};
+use crate::api::{EXECUTE_BEGINS, ExecuteRequest, ExecuteResponse, Text, push_escaped};
 use crate::deadline::Deadline;
 use crate::exec::{Captured, Command, Ending, Malformed, Outcome, Subject};
 use crate::http::head::Head;
@@ -12,6 +12,7 @@ use crate::http::is_json;
 use crate::http::response::{Response, Stream};
 use crate::shlex;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 impl App {
@@ -33,12 +34,13 @@ impl App {
         let command = Command::new(words).map_err(|error| not_run(malformed(error)))?;
         let directory =
             self.root.directory().map_err(|error| not_run(&self.no_directory(error.raw_os_error())))?;
+        let mut teller = Teller { incoming, told: Told::Nothing, json: Vec::new() };
         let outcome = self
             .runner
-            .run(&command, std::os::fd::AsFd::as_fd(&*directory), deadline, incoming)
+            .run(&command, directory.as_fd(), deadline, &mut teller)
             .map_err(|error| not_run(&self.not_started(&command, &error)))?;
         let sentence = sentence(outcome.ending, &command, timeout_seconds);
-        Ok(answer(outcome, sentence))
+        Ok(answer(outcome, sentence, teller.told))
     }
 
     fn read_command(&self, incoming: &mut dyn Incoming) -> Result<Vec<u8>, super::BodyError> {
@@ -71,6 +73,50 @@ impl App {
     }
 }
 
+/// Tells standard output as JSON while it arrives.
+struct Teller<'a> {
+    incoming: &'a mut dyn Incoming,
+    told: Told,
+    /// Made anew for each part.
+    json: Vec<u8>,
+}
+
+/// How much of an answer has been told while the command ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// Its beginning, up to some place within standard output.
+    Begun,
+}
+
+impl Client for Teller<'_> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.incoming.descriptor()
+    }
+
+    fn nudge(&mut self) -> io::Result<()> {
+        self.incoming.nudge()
+    }
+
+    fn take(&mut self, stdout: &[u8]) -> io::Result<()> {
+        self.json.clear();
+        if self.told == Told::Nothing {
+            self.json.extend_from_slice(EXECUTE_BEGINS);
+        }
+        self.told = Told::Begun;
+        push_escaped(stdout, &mut self.json);
+        self.incoming.take(&self.json)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.incoming.is_behind()
+    }
+
+    fn catch_up(&mut self) -> io::Result<()> {
+        self.incoming.catch_up()
+    }
+}
+
 const PREFIX: &str = "Failed to execute command: ";
 
 /// The answer for a command that did not run.
@@ -97,6 +143,7 @@ fn sentence(ending: Ending, command: &Command, timeout_seconds: f64) -> String {
     let words = || python::list(command.words().iter().map(|word| word.to_string_lossy()));
     match ending {
         Ending::Exited(_) | Ending::Signaled(_) => String::new(),
+        Ending::Unknown => format!("{PREFIX}Command '{}' has ended, and its exit status is lost", words()),
         Ending::TimedOut => {
             format!(
                 "{PREFIX}Command '{}' timed out after {} seconds",
@@ -117,12 +164,13 @@ struct Answer {
     sentence: String,
     /// What stands for the bytes left out of each stream.
     gaps: [String; 2],
+    told: Told,
 }
 
-fn answer(outcome: Outcome, sentence: String) -> Response {
+fn answer(outcome: Outcome, sentence: String, told: Told) -> Response {
     let kept = [&outcome.stdout, &outcome.stderr].map(|stream| stream.first.len() + stream.last.len());
     let gaps = [&outcome.stdout, &outcome.stderr].map(gap);
-    reply::json_made(Answer { outcome, sentence, gaps }, kept.iter().sum())
+    reply::json_made(Answer { outcome, sentence, gaps, told }, kept.iter().sum())
 }
 
 impl Answer {
@@ -135,7 +183,7 @@ impl Answer {
             exit_code: match *ending {
                 Ending::Exited(code) => code,
                 Ending::Signaled(signal) => -signal,
-                Ending::TimedOut | Ending::Abandoned | Ending::ShutDown => 1,
+                Ending::TimedOut | Ending::Abandoned | Ending::ShutDown | Ending::Unknown => 1,
             },
             timed_out: *ending == Ending::TimedOut,
             truncated: stdout.left_out > 0 || stderr.left_out > 0,
@@ -145,7 +193,10 @@ impl Answer {
 
 impl Stream for Answer {
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        write_json(&self.view(), out)
+        if self.told == Told::Nothing {
+            out.write_all(EXECUTE_BEGINS)?;
+        }
+        self.view().write_rest(out)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn json_made(body: impl Stream + 'static, estimated_bytes: usize) -> 
 
 /// A command that did not run.
 pub(super) fn not_executed(answer: &ExecuteResponse<'_>) -> Response {
-    json(200, to_json(answer))
+    json(200, answer.to_json())
 }
 
 /// The head with which such an answer can begin before it is known.

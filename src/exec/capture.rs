@@ -1,22 +1,28 @@
 //! What is kept of an output stream: its first part, its last part, and how many bytes lie between.
 //!
-//! Memory never exceeds the limit, however much is written. Nothing is cut inside a UTF-8 character. Pure but for
-//! [`Capture::read`], which makes one read(2) straight into the kept part.
+//! Memory never exceeds the limit, however much is written; and of a first part that is [told](Capture::tellable) while it
+//! arrives, only what is not told yet is kept. Nothing is cut inside a UTF-8 character. Pure but for [`Capture::read`],
+//! which makes one read(2) straight into the kept part.
 
 use crate::sys::poll::{read, read_append};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// One read(2) at most; a pipe holds as much.
+/// One read(2) at most.
 const READ_BYTES: usize = 64 << 10;
 /// The first read(2): most commands say little, and memory that is not asked for need not be given back.
 const FIRST_READ_BYTES: usize = 2 << 10;
+
+/// How much is not told before the end: something to say, one character at a time, when the client must be heard from.
+const HELD_BYTES: usize = 8;
 
 /// A stream as it arrives.
 #[derive(Debug)]
 pub(super) struct Capture {
     /// How many bytes the first part may have, and the last part too.
     half_bytes: usize,
+    /// How much more of the first part there may be.
+    first_room: usize,
     first: Vec<u8>,
     /// Appended to until it is full, then a ring.
     last: Vec<u8>,
@@ -25,7 +31,7 @@ pub(super) struct Capture {
     left_out: u64,
 }
 
-/// A stream as it was, when it has ended or nobody reads it any more.
+/// A stream as it was, when it has ended or nobody reads it any more; less what was told before.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Captured {
     pub first: Vec<u8>,
@@ -35,19 +41,26 @@ pub struct Captured {
 }
 
 impl Capture {
-    pub(super) fn new(limit_bytes: usize) -> Self {
-        let half_bytes = (limit_bytes / 2).max(1);
-        Self { half_bytes, first: Vec::new(), last: Vec::new(), oldest: 0, left_out: 0 }
+    /// `None`: no limit, which is for a stream that is told while it arrives.
+    pub(super) fn new(limit_bytes: Option<usize>) -> Self {
+        let half_bytes = limit_bytes.map_or(usize::MAX, |limit| (limit / 2).max(1));
+        let (first, last) = (Vec::new(), Vec::new());
+        Self { half_bytes, first_room: half_bytes, first, last, oldest: 0, left_out: 0 }
     }
 
     /// Reads once; 0 at end-of-file.
     pub(super) fn read(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
-        for part in [&mut self.first, &mut self.last] {
-            let room = self.half_bytes - part.len();
-            if room > 0 {
-                let wanted = part.len().clamp(FIRST_READ_BYTES, READ_BYTES);
-                return read_append(descriptor, part, room.min(wanted));
-            }
+        if self.first_room > 0 {
+            let so_far = self.half_bytes - self.first_room;
+            let wanted = so_far.clamp(FIRST_READ_BYTES, READ_BYTES);
+            let count = read_append(descriptor, &mut self.first, self.first_room.min(wanted))?;
+            self.first_room -= count;
+            return Ok(count);
+        }
+        let room = self.half_bytes - self.last.len();
+        if room > 0 {
+            let wanted = self.last.len().clamp(FIRST_READ_BYTES, READ_BYTES);
+            return read_append(descriptor, &mut self.last, room.min(wanted));
         }
         let (_, ring) = self.last.split_at_mut(self.oldest);
         let room = ring.len().min(READ_BYTES);
@@ -62,27 +75,60 @@ impl Capture {
         self.left_out
     }
 
+    /// How many bytes of the first part have not been told.
+    pub(super) fn untold(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether what comes next still belongs to the first part.
+    pub(super) fn is_in_first(&self) -> bool {
+        self.first_room > 0
+    }
+
+    /// What can be told of the first part already. It can be decoded by itself: it neither begins nor ends inside a
+    /// character.
+    pub(super) fn tellable(&self) -> &[u8] {
+        let (ready, _) = self.first.split_at(self.first.len().saturating_sub(HELD_BYTES));
+        without_open_end(ready)
+    }
+
+    /// One character of what is held back, or as many bytes as are none.
+    pub(super) fn next_held(&self) -> &[u8] {
+        let first = &self.first;
+        let is_closed = |count: &usize| without_open_end(first.split_at(*count).0).len() == *count;
+        let count = (1..=first.len().min(LONGEST_CHARACTER)).find(is_closed);
+        first.split_at(count.unwrap_or(0)).0
+    }
+
+    /// Takes away so many bytes, which have been told.
+    pub(super) fn told(&mut self, count: usize) {
+        self.first.drain(..count);
+    }
+
     pub(super) fn finish(self) -> Captured {
         let Self { mut first, mut last, oldest, mut left_out, .. } = self;
         if left_out == 0 {
             first.append(&mut last);
         } else {
             last.rotate_left(oldest);
-            left_out += cut_end(&mut first) + cut_start(&mut last);
+            let whole = without_open_end(&first).len();
+            left_out += (first.len() - whole) as u64 + cut_start(&mut last);
+            first.truncate(whole);
         }
         Captured { first, left_out, last }
     }
 }
 
-/// Takes away a character that has begun and not ended; returns its bytes.
-fn cut_end(bytes: &mut Vec<u8>) -> u64 {
-    let open = (1..=3.min(bytes.len())).find(|count| {
+const LONGEST_CHARACTER: usize = 4;
+
+/// All but a character at the end that has begun and not ended.
+fn without_open_end(bytes: &[u8]) -> &[u8] {
+    let is_open = |count: &usize| {
         let end = bytes.split_at(bytes.len() - count).1;
         std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
-    });
-    let count = open.unwrap_or(0);
-    bytes.truncate(bytes.len() - count);
-    count as u64
+    };
+    let open = (1..LONGEST_CHARACTER.min(bytes.len() + 1)).find(is_open);
+    bytes.split_at(bytes.len() - open.unwrap_or(0)).0
 }
 
 /// Takes away continuation bytes whose character has begun before; returns how many.
@@ -103,7 +149,7 @@ mod tests {
     fn capture(limit: usize, text: &[u8], piece_bytes: usize) -> Captured {
         let (source, sink) = pipe().unwrap();
         let mut sink = std::fs::File::from(sink);
-        let mut capture = Capture::new(limit);
+        let mut capture = Capture::new(Some(limit));
         for piece in text.chunks(piece_bytes) {
             sink.write_all(piece).unwrap();
             let mut left = piece.len();

@@ -36,8 +36,11 @@ const REST: Duration = Duration::from_micros(100);
 /// How much a command may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many bytes of each output stream are kept: half from its beginning, half from its end.
-    pub output_bytes: usize,
+    /// How many bytes of each output stream are kept: half from its beginning, half from its end. `None`: all of standard
+    /// output, which is told while it arrives; standard error is kept as by default.
+    pub output_bytes: Option<usize>,
+    /// How many bytes of standard output are gathered before it is told while it arrives.
+    pub buffer_bytes: usize,
     /// After how long the answer is begun although the command still runs: before a client or a router gives up waiting
     /// for the first byte, and sends the request again. Clients wait a second at least.
     pub commit_after: Duration,
@@ -47,7 +50,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { output_bytes: 8 << 20, commit_after: Duration::from_millis(500), leftovers: 512 }
+        Self {
+            output_bytes: Some(8 << 20),
+            buffer_bytes: 64 << 10,
+            commit_after: Duration::from_millis(500),
+            leftovers: 512,
+        }
     }
 }
 
@@ -62,9 +70,24 @@ pub trait Client {
     /// # Errors
     /// The connection is gone.
     fn nudge(&mut self) -> io::Result<()>;
+
+    /// Takes the next part of the answer, all of it; what the connection does not take now is kept. It never blocks.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn take(&mut self, part: &[u8]) -> io::Result<()>;
+
+    /// Whether something is kept. Then nothing more should be given, and the connection is waited for.
+    fn is_behind(&self) -> bool;
+
+    /// Sends of what is kept as much as the connection takes now.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn catch_up(&mut self) -> io::Result<()>;
 }
 
-/// What became of a command.
+/// What became of a command; of standard output what the client has not taken.
 #[derive(Debug)]
 pub struct Outcome {
     pub ending: Ending,
@@ -85,6 +108,8 @@ pub enum Ending {
     Abandoned,
     /// Killed because the server is going down.
     ShutDown,
+    /// By itself, and somebody else has taken its exit status.
+    Unknown,
 }
 
 /// Why a command could not be started.

@@ -8,9 +8,10 @@
 //! | both pipes have ended, the process runs on | wait for the process | (not an ending) | `execute`, `timeout` |
 //! | the process is stopped | wait (a stop is no end) | (not an ending) | `ending`, `timeout` |
 //! | output never ceases | keep its two ends, look at the clock all the same | (not an ending) | `output`, `timeout` |
+//! | standard output is much | tell it as it comes; when the client takes no more, read no more | (not an ending) | `streaming` |
 //! | the deadline passes | kill the [tree](super::tree), drain for a short grace, answer | `TimedOut` | `timeout`, `tree` |
 //! | the client has shut down its sending side | nudge it again and again | (not an ending) | `connections`, `client` |
-//! | the client's connection is reset | the same as at the deadline | `Abandoned` | `connections`, `tree` |
+//! | the client's connection is reset | the same as at the deadline | `Abandoned` | `connections`, `streaming`, `tree` |
 //! | the server stops | the same | `ShutDown` | `shutdown`, `tree` |
 //!
 //! The leader is reaped last: until then its pid, and so the number of its group, belong to it, and a group kill can hit
@@ -21,7 +22,7 @@ use super::mark::Mark;
 use super::tree::kill_tree;
 use super::{Client, Command, Ending, Error, Outcome, REST, Runner, Subject};
 use crate::deadline::Deadline;
-use crate::sys::poll::{PollFd, pipe, poll};
+use crate::sys::poll::{PollFd, pipe, poll, widen_pipe};
 use crate::sys::process::{ExitStatus, Pid, has_ended, pidfd, reap};
 use crate::sys::spawn::{Spawn, is_executable};
 use std::ffi::CStr;
@@ -42,6 +43,13 @@ const LONGEST_GRACE: Duration = Duration::from_millis(500);
 /// After how much output that is not kept there is a [`REST`].
 const REST_EVERY_BYTES: u64 = 1 << 20;
 
+/// How much standard output is read after the end without being told: more than a pipe holds, so that all is there that was
+/// written before.
+const MOST_UNTOLD_BYTES: usize = 2 << 20;
+
+/// How much a pipe holds once much comes through it; Linux begins with 64 KiB.
+const WIDE_PIPE_BYTES: usize = 1 << 20;
+
 /// How often a process is looked at where the kernel has no pidfd.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -61,10 +69,13 @@ impl Runner {
         let mut nudge = Nudge::new(self.limits.commit_after);
         let mut verdict = None;
         while verdict.is_none() {
-            let peer = client
-                .descriptor()
-                .map(|peer| if nudge.repeats() { Peer::Silent(peer) } else { Peer::Open(peer) });
+            let peer = client.descriptor().map(|descriptor| Peer {
+                descriptor,
+                is_silent: nudge.repeats(),
+                is_behind: client.is_behind(),
+            });
             let event = running.wait(nudge.at.min(deadline), peer, Some(self.stopping.as_fd()));
+            let told = running.tell(client);
             if running.has_ended {
                 break;
             }
@@ -72,10 +83,11 @@ impl Runner {
                 Event::Stopping => verdict = Some(Ending::ShutDown),
                 Event::Reset => verdict = Some(Ending::Abandoned),
                 _ if deadline.has_passed() => verdict = Some(Ending::TimedOut),
+                _ if told.is_err() => verdict = Some(Ending::Abandoned),
                 Event::HalfClosed => nudge.begin(),
                 Event::Late | Event::Progress => {}
             }
-            if verdict.is_none() && nudge.is_due() && client.nudge().is_err() {
+            if verdict.is_none() && nudge.is_due() && running.nudge(client).is_err() {
                 verdict = Some(Ending::Abandoned);
             }
         }
@@ -84,11 +96,23 @@ impl Runner {
                 self.leftovers.take_child(child);
             }
         }
-        let quiet = Deadline::within(if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
-        let last = Deadline::within(LONGEST_GRACE);
-        while !running.is_over() && !last.has_passed() && running.wait(quiet, None, None) == Event::Progress {
+        self.drain(&mut running, client, if verdict.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
+        Ok(self.finish(running, verdict))
+    }
+
+    /// Reads what is in the pipes at the end, and what still comes while the grace lasts. However slow the machine is, what
+    /// was written before the end is all read.
+    fn drain(&self, running: &mut Running, client: &mut dyn Client, grace: Duration) {
+        let (quiet, last) = (Deadline::within(grace), Deadline::within(LONGEST_GRACE));
+        let enough = running.arrived() + WIDE_PIPE_BYTES as u64;
+        while !running.is_over()
+            && (!last.has_passed() || running.arrived() < enough)
+            && running.stdout.capture.untold() <= self.limits.buffer_bytes + MOST_UNTOLD_BYTES
+            && running.wait(quiet, None, None) == Event::Progress
+        {
+            // Whether the client is still there shows when the rest is sent.
+            let _told = running.tell(client);
         }
-        self.finish(running, verdict)
     }
 
     fn start(&self, command: &Command, directory: BorrowedFd<'_>) -> Result<Running, Error> {
@@ -118,7 +142,8 @@ impl Runner {
             // Without one (an old kernel, a filter, no descriptor left) the process is looked at now and then.
             process: pidfd(leader).ok(),
             stdout: Stream::new(stdout, self.limits.output_bytes),
-            stderr: Stream::new(stderr, self.limits.output_bytes),
+            stderr: Stream::new(stderr, Some(self.limits.output_bytes.unwrap_or(UNTOLD_STREAM_BYTES))),
+            telling: Telling::NotYet { buffer_bytes: self.limits.buffer_bytes },
         })
     }
 
@@ -139,16 +164,17 @@ impl Runner {
         Err(Error { subject, cause: refusal })
     }
 
-    fn finish(&self, running: Running, verdict: Option<Ending>) -> Result<Outcome, Error> {
+    fn finish(&self, running: Running, verdict: Option<Ending>) -> Outcome {
         let Running { leader, stdout, stderr, .. } = running;
-        let status = reap(leader).map_err(|cause| Error { subject: Subject::Resources, cause })?;
-        if status.is_none() {
+        let status = reap(leader);
+        if matches!(status, Ok(None)) {
             self.leftovers.take_child(leader);
         }
         let ending = verdict.unwrap_or(match status {
-            Some(ExitStatus::Exited(code)) => Ending::Exited(code),
-            Some(ExitStatus::Signaled(signal)) => Ending::Signaled(signal),
-            None => Ending::TimedOut,
+            Ok(Some(ExitStatus::Exited(code))) => Ending::Exited(code),
+            Ok(Some(ExitStatus::Signaled(signal))) => Ending::Signaled(signal),
+            Ok(None) => Ending::TimedOut,
+            Err(_) => Ending::Unknown,
         });
         let captured = [stdout, stderr].map(|stream| {
             // After a kill nobody is left whom a closed pipe could hurt.
@@ -158,9 +184,12 @@ impl Runner {
             stream.capture.finish()
         });
         let [stdout, stderr] = captured;
-        Ok(Outcome { ending, stdout, stderr })
+        Outcome { ending, stdout, stderr }
     }
 }
+
+/// How much is kept of a stream that is not told while it arrives, where there is no limit.
+const UNTOLD_STREAM_BYTES: usize = 8 << 20;
 
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -181,11 +210,23 @@ struct Running {
     process: Option<OwnedFd>,
     stdout: Stream,
     stderr: Stream,
+    telling: Telling,
+}
+
+/// Whether standard output is told while it arrives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// Not before there is more of it than this.
+    NotYet {
+        buffer_bytes: usize,
+    },
+    Begun,
 }
 
 /// One of the two pipes, until its end-of-file.
 struct Stream {
     pipe: Option<OwnedFd>,
+    arrived: u64,
     capture: Capture,
 }
 
@@ -229,10 +270,20 @@ impl Nudge {
 }
 
 /// The connection of whoever waits.
-enum Peer<'fd> {
-    Open(BorrowedFd<'fd>),
+struct Peer<'fd> {
+    descriptor: BorrowedFd<'fd>,
     /// It has shut down its sending side, and that was noticed.
-    Silent(BorrowedFd<'fd>),
+    is_silent: bool,
+    /// It has not taken all that it was told.
+    is_behind: bool,
+}
+
+impl<'fd> Peer<'fd> {
+    fn awaited(&self) -> PollFd<'fd> {
+        let lost =
+            if self.is_silent { PollFd::failure(self.descriptor) } else { PollFd::hang_up(self.descriptor) };
+        if self.is_behind { lost.or_writable() } else { lost }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -247,6 +298,11 @@ enum Event {
 }
 
 impl Running {
+    /// How many bytes have been read of both streams.
+    fn arrived(&self) -> u64 {
+        self.stdout.arrived + self.stderr.arrived
+    }
+
     fn is_over(&self) -> bool {
         self.has_ended && self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
     }
@@ -255,18 +311,15 @@ impl Running {
     fn wait(&mut self, until: Deadline, peer: Option<Peer<'_>>, stopping: Option<BorrowedFd<'_>>) -> Event {
         let must_look = self.process.is_none() && !self.has_ended;
         let wake = if must_look { until.min(Deadline::within(LOOK_AGAIN)) } else { until };
+        let must_hold = self.stdout.capture.is_in_first() && peer.as_ref().is_some_and(|peer| peer.is_behind);
         let mut waited = [
-            self.stdout.awaited(),
+            if must_hold { PollFd::nothing() } else { self.stdout.awaited() },
             self.stderr.awaited(),
             self.process
                 .as_ref()
                 .filter(|_| !self.has_ended)
                 .map_or(PollFd::nothing(), |fd| PollFd::readable(fd.as_fd())),
-            match peer {
-                Some(Peer::Open(peer)) => PollFd::hang_up(peer),
-                Some(Peer::Silent(peer)) => PollFd::failure(peer),
-                None => PollFd::nothing(),
-            },
+            peer.as_ref().map_or(PollFd::nothing(), Peer::awaited),
             stopping.map_or(PollFd::nothing(), PollFd::readable),
         ];
         if poll(&mut waited, Some(wake.instant())).is_err() {
@@ -275,7 +328,7 @@ impl Running {
         }
         let [is_out, is_err, is_end, is_peer, is_stop] = waited.map(|descriptor| descriptor.is_ready());
         let [.., peer, _] = waited;
-        let is_reset = peer.is_gone();
+        let (is_reset, is_half_closed) = (peer.is_gone(), peer.has_hung_up());
         let is_end = is_end || (must_look && has_ended(self.leader).unwrap_or(true));
         self.has_ended |= is_end;
         self.stdout.read_if(is_out);
@@ -284,9 +337,9 @@ impl Running {
             Event::Stopping
         } else if is_reset {
             Event::Reset
-        } else if is_peer {
+        } else if is_half_closed {
             Event::HalfClosed
-        } else if is_out || is_err || is_end || !until.has_passed() {
+        } else if is_out || is_err || is_end || is_peer || !until.has_passed() {
             Event::Progress
         } else {
             Event::Late
@@ -294,21 +347,67 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Passes on what can be told of standard output, once there is enough of it and as long as the client keeps up.
+    fn tell(&mut self, client: &mut dyn Client) -> io::Result<()> {
+        let capture = &mut self.stdout.capture;
+        if client.is_behind() {
+            client.catch_up()?;
+        }
+        match self.telling {
+            _ if client.is_behind() => return Ok(()),
+            Telling::NotYet { buffer_bytes } if capture.untold() <= buffer_bytes => return Ok(()),
+            Telling::NotYet { .. } => {
+                self.telling = Telling::Begun;
+                self.stdout.widen();
+            }
+            Telling::Begun => {}
+        }
+        let capture = &mut self.stdout.capture;
+        let part = capture.tellable();
+        let count = part.len();
+        client.take(part)?;
+        capture.told(count);
+        Ok(())
+    }
+
+    /// Sends something to a client that waits. Within standard output nothing can be said that does not change it, but for a
+    /// little of itself.
+    fn nudge(&mut self, client: &mut dyn Client) -> io::Result<()> {
+        if self.telling != Telling::Begun {
+            return client.nudge();
+        }
+        let part = self.stdout.capture.next_held();
+        let count = part.len();
+        client.take(part)?;
+        self.stdout.capture.told(count);
+        Ok(())
+    }
+}
+
 impl Stream {
-    fn new(pipe: OwnedFd, limit_bytes: usize) -> Self {
-        Self { pipe: Some(pipe), capture: Capture::new(limit_bytes) }
+    fn new(pipe: OwnedFd, limit_bytes: Option<usize>) -> Self {
+        Self { pipe: Some(pipe), arrived: 0, capture: Capture::new(limit_bytes) }
     }
 
     fn awaited(&self) -> PollFd<'_> {
         self.pipe.as_ref().map_or(PollFd::nothing(), |pipe| PollFd::readable(pipe.as_fd()))
     }
 
+    /// Lets whoever writes be further ahead, if the kernel allows.
+    fn widen(&self) {
+        if let Some(pipe) = &self.pipe {
+            let _refused = widen_pipe(pipe.as_fd(), WIDE_PIPE_BYTES);
+        }
+    }
+
     /// Takes what is there; at end-of-file the pipe is closed.
     fn read_if(&mut self, is_ready: bool) {
         let Some(pipe) = self.pipe.as_ref().filter(|_| is_ready) else { return };
         let before = self.capture.left_out();
-        if !self.capture.read(pipe.as_fd()).is_ok_and(|count| count > 0) {
-            self.pipe = None;
+        match self.capture.read(pipe.as_fd()) {
+            Ok(count) if count > 0 => self.arrived += count as u64,
+            _ => self.pipe = None,
         }
         if before / REST_EVERY_BYTES != self.capture.left_out() / REST_EVERY_BYTES {
             std::thread::sleep(REST);

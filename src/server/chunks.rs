@@ -14,12 +14,22 @@ pub(super) enum Coding {
     Plain,
 }
 
+impl Coding {
+    /// What goes before and after a part of this size. Nothing does when it is empty: an empty chunk would be the last.
+    pub(super) fn frame(self, bytes: usize) -> (String, &'static [u8]) {
+        match self {
+            Self::Chunked if bytes > 0 => (format!("{bytes:x}\r\n"), b"\r\n"),
+            _ => (String::new(), b""),
+        }
+    }
+}
+
 /// The writer.
 pub(super) struct ChunkWriter<'a> {
     wire: &'a Wire,
     pace: &'a mut Pace,
     coding: Coding,
-    /// What goes out before the next chunk: the head, if it has not been sent.
+    /// What goes out before the next chunk: the head, or what is left of what was sent before.
     before: Vec<u8>,
     gathered: Vec<u8>,
     /// Why the wire took no more; [`io::Error`] can not tell it.
@@ -38,12 +48,8 @@ impl<'a> ChunkWriter<'a> {
     }
 
     fn send(&mut self, end: &[u8]) -> Result<(), Fault> {
-        let size = format!("{:x}\r\n", self.gathered.len());
-        let (size, line_end): (&[u8], &[u8]) = match self.coding {
-            Coding::Chunked if !self.gathered.is_empty() => (size.as_bytes(), b"\r\n"),
-            _ => (b"", b""),
-        };
-        self.wire.write(&[&self.before, size, &self.gathered, line_end, end], self.pace)?;
+        let (before, after) = self.coding.frame(self.gathered.len());
+        self.wire.write(&[&self.before, before.as_bytes(), &self.gathered, after, end], self.pace)?;
         self.before.clear();
         self.gathered.clear();
         Ok(())

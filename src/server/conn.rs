@@ -13,7 +13,7 @@ use crate::http::head::{self, Connection as Persistence, Head, Version};
 use crate::http::response::{Payload, Response};
 use crate::log;
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +130,7 @@ impl Connection {
         {
             bytes.extend_from_slice(body);
         }
-        let written = self.wire.write_now(&bytes);
+        let written = self.wire.write_now(&[IoSlice::new(&bytes)]);
         self.wire.close(Rest::NotAwaited);
         Next::Closed(match written {
             Ok(_) => CloseReason::NoThread,

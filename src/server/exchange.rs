@@ -2,13 +2,14 @@
 
 use super::Limits;
 use super::chunks::{ChunkWriter, Coding};
-use super::wire::{Fault, Pace, Wire, Written};
+use super::wire::{Fault, Pace, Wire};
 use crate::app::{App, BodyError, Client, Incoming, reply};
 use crate::http;
 use crate::http::body::Body;
 use crate::http::head::{Connection as Persistence, Framing, Head, Version};
 use crate::http::response::{CONTINUE, Payload, Response};
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 /// What is known of the request while it is worked on.
@@ -23,6 +24,8 @@ pub(super) struct Exchange<'a> {
     body: Option<Body>,
     pace: Pace,
     answer: Answer,
+    /// What was begun to be sent and the connection has not taken yet.
+    unsent: VecDeque<u8>,
 }
 
 /// How far the answer is.
@@ -41,9 +44,18 @@ impl<'a> Exchange<'a> {
         limits: &'a Limits,
         app: &'a App,
     ) -> Self {
-        let (taken, pace) = (0, Pace::new(limits));
-        let http_limits = &app.limits.http;
-        Self { wire, head, limits, http_limits, input, taken, body: None, pace, answer: Answer::NotBegun }
+        Self {
+            wire,
+            head,
+            limits,
+            http_limits: &app.limits.http,
+            input,
+            taken: 0,
+            body: None,
+            pace: Pace::new(limits),
+            answer: Answer::NotBegun,
+            unsent: VecDeque::new(),
+        }
     }
 
     /// Whether all of the request has been read, so that what follows is the next one.
@@ -57,10 +69,10 @@ impl<'a> Exchange<'a> {
     /// Sends the answer, or the rest of it.
     pub(super) fn write(&mut self, response: &Response, persistence: Persistence) -> Result<(), Fault> {
         let mut pace = Pace::new(self.limits);
-        let mut head = Vec::new();
-        if self.answer == Answer::NotBegun {
-            head = response.encode_head(self.head.version, persistence);
-        }
+        let head = match self.answer {
+            Answer::NotBegun => response.encode_head(self.head.version, persistence),
+            Answer::Begun => std::mem::take(&mut self.unsent).into(),
+        };
         if !response.has_body(self.head.method) {
             return self.wire.write(&[&head], &mut pace);
         }
@@ -86,15 +98,41 @@ impl<'a> Exchange<'a> {
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<(), Fault> {
         self.answer = Answer::Begun;
-        let coding = match self.head.version {
-            Version::Http10 => Coding::Plain,
-            Version::Http11 => Coding::Chunked,
-        };
-        let mut out = ChunkWriter::new(self.wire, pace, coding, head);
+        let mut out = ChunkWriter::new(self.wire, pace, self.coding(), head);
         match write(&mut out) {
             Ok(()) => out.finish(),
             Err(error) => Err(out.fault.take().unwrap_or(Fault::Broken(error))),
         }
+    }
+
+    fn coding(&self) -> Coding {
+        match self.head.version {
+            Version::Http10 => Coding::Plain,
+            Version::Http11 => Coding::Chunked,
+        }
+    }
+
+    /// Sends a part of the body, and the head before the first; keeps what the connection does not take now.
+    fn send(&mut self, part: &[u8]) -> io::Result<()> {
+        let head = match self.answer {
+            Answer::NotBegun => {
+                reply::executed_early().encode_early_head(self.head.version, self.head.connection)
+            }
+            Answer::Begun => Vec::new(),
+        };
+        self.answer = Answer::Begun;
+        let (before, after) = self.coding().frame(part.len());
+        let pieces = [&head, before.as_bytes(), part, after];
+        let mut sent = 0;
+        if self.unsent.is_empty() {
+            sent = self.wire.write_now(&pieces.map(IoSlice::new))?;
+        }
+        for piece in pieces {
+            let rest = piece.get(sent..).unwrap_or_default();
+            sent = sent.saturating_sub(piece.len());
+            self.unsent.extend(rest);
+        }
+        Ok(())
     }
 
     /// Whether only the end of the connection can tell the client where the answer ends.
@@ -160,16 +198,29 @@ impl Client for Exchange<'_> {
     }
 
     fn nudge(&mut self) -> io::Result<()> {
-        let bytes = match (self.answer, self.head.version) {
-            (Answer::NotBegun, version) => {
-                reply::executed_early().encode_early_head(version, self.head.connection)
-            }
+        match self.answer {
+            // What it has not taken yet tells as much.
+            _ if self.is_behind() => Ok(()),
+            Answer::NotBegun => self.send(b""),
             // White space before the JSON.
-            (Answer::Begun, Version::Http11) => b"1\r\n \r\n".to_vec(),
-            (Answer::Begun, Version::Http10) => b" ".to_vec(),
-        };
-        if self.wire.write_now(&bytes)? == Written::All {
-            self.answer = Answer::Begun;
+            Answer::Begun => self.send(b" "),
+        }
+    }
+
+    fn take(&mut self, part: &[u8]) -> io::Result<()> {
+        if part.is_empty() { Ok(()) } else { self.send(part) }
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    fn catch_up(&mut self) -> io::Result<()> {
+        let (front, back) = self.unsent.as_slices();
+        let sent = self.wire.write_now(&[IoSlice::new(front), IoSlice::new(back)])?;
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() {
+            self.unsent = VecDeque::new();
         }
         Ok(())
     }

@@ -139,13 +139,11 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes these bytes if the socket takes them all at once; not a single one otherwise, if it takes none.
-    pub(super) fn write_now(&self, bytes: &[u8]) -> io::Result<Written> {
-        match (&self.stream).write(bytes) {
-            Ok(count) if count == bytes.len() => Ok(Written::All),
-            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Written::Nothing),
-            Err(error) => Err(error),
+    /// Writes as much as the socket takes now, which may be nothing.
+    pub(super) fn write_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (&self.stream).write_vectored(pieces) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            written => written,
         }
     }
 
@@ -193,13 +191,6 @@ impl Wire {
             }
         }
     }
-}
-
-/// What became of bytes that could not wait.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    All,
-    Nothing,
 }
 
 /// What the peer may still be sending when a connection is closed.

@@ -39,6 +39,13 @@ impl<'fd> PollFd<'fd> {
         Self::new(descriptor.as_raw_fd(), 0)
     }
 
+    /// Waits for this as well, until a write would not block.
+    #[must_use]
+    pub fn or_writable(mut self) -> Self {
+        self.raw.events |= libc::POLLOUT;
+        self
+    }
+
     /// Waits for nothing: an empty place in a fixed array.
     pub fn nothing() -> Self {
         Self::new(-1, 0)
@@ -51,6 +58,11 @@ impl<'fd> PollFd<'fd> {
     /// Whether anything was reported: what was awaited, an error, or a hang-up.
     pub fn is_ready(&self) -> bool {
         self.raw.revents != 0
+    }
+
+    /// Whether the peer of a socket has shut down its sending side, where that was awaited.
+    pub fn has_hung_up(&self) -> bool {
+        self.raw.revents & libc::POLLRDHUP != 0
     }
 
     /// Whether the peer is gone in both directions (a reset, or both sides shut down), so that nobody can read what
@@ -111,6 +123,17 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     // SAFETY: as above.
     let write = unsafe { OwnedFd::from_raw_fd(write) };
     Ok((read, write))
+}
+
+/// Lets a pipe hold this many bytes (`F_SETPIPE_SZ`, fcntl(2)).
+///
+/// # Errors
+/// `EPERM` past the limits for unprivileged users (pipe(7)), `ENOMEM`, `EBUSY`.
+pub fn widen_pipe(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: F_SETPIPE_SZ takes an integer.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) })?;
+    Ok(())
 }
 
 /// Reads once, at most `at_most` bytes, to the end of `buffer`; returns how many came, 0 at end-of-file.
