@@ -373,6 +373,11 @@ impl Client {
         self.input.is_empty() && uninterrupted(|| self.stream.read(&mut [0])).is_ok_and(|count| count == 0)
     }
 
+    /// Puts back what was read from the stream by hand.
+    pub(crate) fn unread(&mut self, bytes: Vec<u8>) {
+        self.input.splice(..0, bytes);
+    }
+
     fn fill(&mut self) {
         let mut piece = vec![0; 64 << 10];
         let count = uninterrupted(|| self.stream.read(&mut piece)).unwrap();

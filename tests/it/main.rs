@@ -27,6 +27,7 @@ mod output;
 mod scarcity;
 mod shlex;
 mod shutdown;
+mod streaming;
 mod tidy;
 mod timeout;
 mod token;

@@ -1,0 +1,236 @@
+//! Standard output that is told while it arrives: the same answer in any buffer, in constant memory, at the reader's pace.
+//!
+//! All other tests hold on this path too: `SANDBOX_OUTPUT_BUFFER_BYTES=0 cargo test` has every answer streamed that has any
+//! standard output.
+
+use crate::harness::{Server, eventually, own_sleep, processes_with};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Read;
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NO_LIMIT: (&str, &str) = ("SANDBOX_MAX_OUTPUT_BYTES", "0");
+
+/// More than this is never held, however much passes.
+const LITTLE_MEMORY_KIB: u64 = 6 << 10;
+
+#[test]
+fn an_answer_begins_while_its_command_runs_and_the_connection_stays() {
+    let server = Server::start();
+    let command = "sh -c 'yes | head -c 200000; touch begun; until [ -e go ]; do sleep 0.02; done; echo end; echo e >&2; exit 3'";
+    for _ in 0..2 {
+        let mut client = server.connect();
+        client.send_command(command);
+        // Before it is let go on, a good part of it is here.
+        let mut early = vec![0; 150_000];
+        client.stream.read_exact(&mut early).unwrap();
+        let head = String::from_utf8_lossy(&early).into_owned();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"), "{}", &head[..300]);
+        assert!(head.contains("\r\n{\"stdout\":\"y\\ny\\n"), "{}", &head[..300]);
+        assert!(eventually(|| server.base().join("begun").exists()));
+        fs::write(server.base().join("go"), b"").unwrap();
+        client.unread(early);
+        let expected = json!({ "stdout": "y\n".repeat(100_000) + "end\n", "stderr": "e\n", "exit_code": 3 });
+        assert!(client.answer().json() == expected);
+        client.send_command("echo next");
+        client.answer().check(200, &json!({ "stdout": "next\n", "stderr": "", "exit_code": 0 }));
+        fs::remove_file(server.base().join("go")).unwrap();
+        fs::remove_file(server.base().join("begun")).unwrap();
+    }
+}
+
+/// Characters of every length, and bytes that are none, in an order that is always the same.
+fn mixture(length: usize) -> Vec<u8> {
+    const PIECES: [&[u8]; 12] = [
+        b"a",
+        "é".as_bytes(),
+        "€".as_bytes(),
+        "😀".as_bytes(),
+        b"\xff",
+        b"\xf0\x9f",
+        b"\xe2\x82",
+        b"\0",
+        b"\n",
+        b"\"\\",
+        b"\xed\xa0\xbd",
+        b"plain text ",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes = Vec::new();
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(PIECES[(state % PIECES.len() as u64) as usize]);
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn in_any_buffer_the_text_is_the_same() {
+    // OU-06, OU-07, OU-08
+    thread::scope(|scope| {
+        for buffer in ["0", "1", "63", "4096", "65536", "100000000"] {
+            scope.spawn(move || {
+                let server = Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), NO_LIMIT]);
+                for length in [0, 1, 2, 7, 8, 9, 10, 11, 12, 100, 2047, 2048, 2049, 65_536, 65_545, 1_000_001]
+                {
+                    let bytes = mixture(length);
+                    fs::write(server.base().join("mixture"), &bytes).unwrap();
+                    let ran = server.execute("cat mixture");
+                    assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
+                    assert_eq!((ran.stderr(), ran.exit_code()), ("", 0));
+                    let ran = server.execute("dd if=mixture bs=1021 status=none");
+                    assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn in_any_buffer_the_same_is_left_out() {
+    // OU-01, OU-08
+    let answers = |buffer: &str, limit: &str| -> Vec<Value> {
+        let server =
+            Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), ("SANDBOX_MAX_OUTPUT_BYTES", limit)]);
+        let lengths = [0, 9, 10, 11, 999, 1000, 1001, 1003, 5000, 300_000];
+        let answer = |length: usize| {
+            fs::write(server.base().join("mixture"), mixture(length)).unwrap();
+            server.execute("sh -c 'cat mixture; cat mixture >&2; exit 7'").json
+        };
+        lengths.map(answer).into()
+    };
+    for limit in ["1", "2", "10", "1000", "1001", "1003", "200000"] {
+        let whole = answers("100000000", limit);
+        for buffer in ["0", "30", "65536"] {
+            assert!(answers(buffer, limit) == whole, "{limit} {buffer}");
+        }
+        assert!(whole.iter().any(|answer| answer["truncated"] == true), "{limit}");
+        assert!(whole.iter().any(|answer| answer.get("truncated").is_none()), "{limit}");
+    }
+}
+
+/// Reads an answer to its end and keeps only that; returns its last bytes and how many there were.
+fn skim(stream: &mut impl Read) -> (String, u64) {
+    let (mut last, mut count) = (Vec::new(), 0);
+    let mut piece = vec![0; 1 << 20];
+    while !last.ends_with(b"0\r\n\r\n") {
+        let length = stream.read(&mut piece).unwrap();
+        assert!(length > 0, "the answer is cut off after {count} bytes");
+        count += length as u64;
+        last.extend_from_slice(&piece[..length]);
+        last.drain(..last.len().saturating_sub(100));
+    }
+    (String::from_utf8_lossy(&last).into_owned(), count)
+}
+
+#[test]
+fn output_without_a_limit_passes_in_constant_memory() {
+    let server = Server::with(&[NO_LIMIT]);
+    for (command, least_bytes) in [
+        ("sh -c 'yes 0123456789 | head -c 60000000'", 65_000_000),
+        // OU-15: six characters of JSON for each.
+        ("head -c 8000000 /dev/zero", 48_000_000),
+    ] {
+        let mut client = server.connect();
+        client.send_command(command);
+        let (end, count) = skim(&mut client.stream);
+        assert!(end.contains("\",\"stderr\":\"\",\"exit_code\":0}\r\n"), "{end}");
+        assert!(count > least_bytes, "{count}");
+        let peak = server.peak_memory_kib();
+        assert!(peak < LITTLE_MEMORY_KIB, "{peak} KiB");
+    }
+    server.execute("echo well").check("well\n", "", 0);
+}
+
+#[test]
+fn without_a_limit_standard_error_still_has_one() {
+    let server = Server::with(&[NO_LIMIT]);
+    let ran = server.execute("sh -c 'echo out; head -c 20000000 /dev/zero >&2; exit 4'");
+    assert_eq!((ran.stdout(), ran.exit_code(), &ran.json["truncated"]), ("out\n", 4, &json!(true)));
+    assert!(ran.stderr().contains("\n[... 11611392 bytes left out ...]\n"));
+}
+
+#[test]
+fn a_slow_reader_slows_the_command_down_and_not_the_deadline() {
+    let server = Server::with(&[NO_LIMIT, ("SANDBOX_EXEC_TIMEOUT_SECONDS", "2")]);
+    let sleep = own_sleep(30);
+    let mut client = server.connect();
+    client.send_command(&format!("sh -c '{sleep} & yes | head -c 500000000; touch after; {sleep}'"));
+    assert!(client.wait_for_input() && eventually(|| !processes_with(&sleep).is_empty()));
+    let begun = Instant::now();
+    // Nobody reads. Others are served meanwhile.
+    server.execute("echo well").check("well\n", "", 0);
+    assert!(eventually(|| processes_with(&sleep).is_empty()));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(!server.base().join("after").exists());
+    let answer = client.answer().json();
+    assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(1)));
+    let stdout = answer["stdout"].as_str().unwrap();
+    assert!(stdout.len() > 100_000 && stdout.len() < 100_000_000, "{}", stdout.len());
+    assert!("y\n".repeat(stdout.len()).starts_with(stdout));
+    assert!(answer["stderr"].as_str().unwrap().ends_with("timed out after 2.0 seconds"));
+    let peak = server.peak_memory_kib();
+    assert!(peak < LITTLE_MEMORY_KIB, "{peak} KiB");
+}
+
+#[test]
+fn a_reader_that_is_slow_at_the_end_gets_all_of_it() {
+    let server = Server::with(&[NO_LIMIT]);
+    let mut client = server.connect();
+    client.send_command("sh -c 'seq 1 1000000; touch after'");
+    // What does not fit into pipe and socket keeps the command from ending.
+    let mut early = vec![0; 1 << 20];
+    client.stream.read_exact(&mut early).unwrap();
+    thread::sleep(Duration::from_millis(700));
+    client.unread(early);
+    let expected: String = (1..=1_000_000).map(|number| format!("{number}\n")).collect();
+    assert!(client.answer().json() == json!({ "stdout": expected, "stderr": "", "exit_code": 0 }));
+    assert!(server.base().join("after").exists());
+}
+
+#[test]
+fn a_client_that_leaves_within_the_stream_takes_its_command_with_it() {
+    // CN-01
+    let server = Server::with(&[NO_LIMIT]);
+    let sleep = own_sleep(30);
+    for (output, reads_all) in [("yes", false), ("yes | head -c 200000", true)] {
+        let mut client = server.connect();
+        client.send_command(&format!("sh -c '{sleep} & {output}; touch begun; {sleep}; touch after'"));
+        let mut early = vec![0; 150_000];
+        client.stream.read_exact(&mut early).unwrap();
+        if reads_all {
+            // All that can be read is read, so nothing is in the way of a quiet farewell.
+            assert!(eventually(|| server.base().join("begun").exists()));
+            client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            while client.stream.read(&mut early).is_ok_and(|count| count > 0) {}
+        }
+        assert!(!processes_with(&sleep).is_empty());
+        drop(client);
+        assert!(eventually(|| processes_with(&sleep).is_empty()));
+    }
+    assert!(!server.base().join("after").exists());
+}
+
+#[test]
+fn a_client_that_has_said_all_gets_the_whole_stream() {
+    // CN-01
+    let server = Server::start();
+    for version in ["1.1", "1.0"] {
+        let mut client = server.connect();
+        let body = json!({ "command": "sh -c 'seq 1 50000; sleep 1.2; echo é€😀; sleep 0.4; echo end'" })
+            .to_string();
+        let head = format!("POST /execute HTTP/{version}\r\nHost: x\r\nContent-Type: application/json\r\n");
+        client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        let numbers: String = (1..=50_000).map(|number| format!("{number}\n")).collect();
+        let answer = client.answer();
+        assert_eq!(answer.header("content-length"), None);
+        let expected = json!({ "stdout": numbers + "é€😀\nend\n", "stderr": "", "exit_code": 0 });
+        assert!(answer.json() == expected, "{version}");
+    }
+}
