@@ -76,8 +76,7 @@ fn in_any_buffer_the_text_is_the_same() {
         for buffer in ["0", "1", "63", "4096", "65536", "100000000"] {
             scope.spawn(move || {
                 let server = Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), NO_LIMIT]);
-                for length in [0, 1, 2, 7, 8, 9, 10, 11, 12, 100, 2047, 2048, 2049, 65_536, 65_545, 1_000_001]
-                {
+                for length in [0, 1, 2, 7, 8, 9, 10, 11, 12, 100, 2047, 2048, 2049, 65_536, 65_545, 200_001] {
                     let bytes = mixture(length);
                     fs::write(server.base().join("mixture"), &bytes).unwrap();
                     let ran = server.execute("cat mixture");
@@ -104,9 +103,9 @@ fn in_any_buffer_the_same_is_left_out() {
         };
         lengths.map(answer).into()
     };
-    for limit in ["1", "2", "10", "1000", "1001", "1003", "200000"] {
+    for limit in ["1", "10", "1001", "200000"] {
         let whole = answers("100000000", limit);
-        for buffer in ["0", "30", "65536"] {
+        for buffer in ["0", "65536"] {
             assert!(answers(buffer, limit) == whole, "{limit} {buffer}");
         }
         assert!(whole.iter().any(|answer| answer["truncated"] == true), "{limit}");
