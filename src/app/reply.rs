@@ -25,12 +25,17 @@ fn json(status: u16, body: Vec<u8>) -> Response {
 /// Up to this size an answer is made in memory, and has a length.
 const SMALL_BYTES: usize = 64 << 10;
 
+/// For what is not estimated: the keys.
+const TYPICAL_JSON_BYTES: usize = 128;
+
 /// An answer whose JSON, if it is large, is made while it is written.
 pub(super) fn json_made(body: impl Stream + 'static, estimated_bytes: usize) -> Response {
-    let mut made = Vec::new();
-    // Writing to memory can not fail; if it did, the other way would still be right.
-    if estimated_bytes <= SMALL_BYTES && body.write_to(&mut made).is_ok() {
-        return json(200, made);
+    if estimated_bytes <= SMALL_BYTES {
+        let mut made = Vec::with_capacity(estimated_bytes + TYPICAL_JSON_BYTES);
+        // Writing to memory can not fail; if it did, the other way would still be right.
+        if body.write_to(&mut made).is_ok() {
+            return json(200, made);
+        }
     }
     Response::new(200, Payload::Stream(Box::new(body))).with("Content-Type", JSON)
 }

@@ -67,11 +67,12 @@ impl Environment {
             if name == VARIABLE {
                 continue;
             }
-            if name == "PATH" {
-                this.path.clone_from(&value);
-            }
             let joined = [name.as_bytes(), b"=", value.as_bytes()].concat();
-            this.variables.extend(CString::new(joined));
+            let Ok(variable) = CString::new(joined) else { continue };
+            this.variables.push(variable);
+            if name == "PATH" {
+                this.path = value;
+            }
         }
         this
     }
@@ -82,19 +83,36 @@ impl Environment {
 
     /// Where a program of this name may be, in the order in which to look: the name itself when it has a slash, else
     /// below each entry of PATH, where an empty entry is the working directory.
-    pub fn candidates<'a>(&'a self, program: &'a CStr) -> Box<dyn Iterator<Item = CString> + 'a> {
+    pub fn candidates<'a>(&'a self, program: &'a CStr) -> Candidates<'a> {
         let name = program.to_bytes();
-        if name.contains(&b'/') {
-            return Box::new(std::iter::once(program.to_owned()));
-        }
-        let entries = self.path.as_bytes().split(|byte| *byte == b':');
-        Box::new(entries.filter_map(move |entry| CString::new(below(entry, name)).ok()))
+        let path = if name.contains(&b'/') { b"" } else { self.path.as_bytes() };
+        Candidates { name: program, directories: Some(path), candidate: Vec::new() }
     }
 }
 
-fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    let slash: &[u8] = if directory.is_empty() || directory.ends_with(b"/") { b"" } else { b"/" };
-    [directory, slash, name].concat()
+/// The places, one after the other in the same memory.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    name: &'a CStr,
+    /// The entries of PATH that are left, if any.
+    directories: Option<&'a [u8]>,
+    candidate: Vec<u8>,
+}
+
+impl Candidates<'_> {
+    pub fn following(&mut self) -> Option<&CStr> {
+        let mut entries = self.directories?.splitn(2, |byte| *byte == b':');
+        let directory = entries.next()?;
+        self.directories = entries.next();
+        self.candidate.clear();
+        self.candidate.extend_from_slice(directory);
+        if !(directory.is_empty() || directory.ends_with(b"/")) {
+            self.candidate.push(b'/');
+        }
+        self.candidate.extend_from_slice(self.name.to_bytes_with_nul());
+        // Neither a variable nor a name has a NUL within.
+        CStr::from_bytes_with_nul(&self.candidate).ok()
+    }
 }
 
 #[cfg(test)]
@@ -105,8 +123,11 @@ mod tests {
     fn check(path: Option<&str>, program: &CStr, expected: &[&CStr]) {
         let path = path.map(|path| (OsString::from("PATH"), OsString::from(path)));
         let environment = Environment::new(path);
-        let candidates: Vec<CString> = environment.candidates(program).collect();
-        assert_eq!(candidates.iter().map(CString::as_c_str).collect::<Vec<_>>(), expected);
+        let mut candidates = environment.candidates(program);
+        for name in expected {
+            assert_eq!(candidates.following(), Some(*name));
+        }
+        assert_eq!(candidates.following(), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
+use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -93,8 +94,9 @@ impl Marks {
     pub(super) fn start<T>(&self, start: impl FnOnce(&Mark) -> T) -> io::Result<(T, Mark)> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::from)?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let variable = CString::new(format!("{VARIABLE}={id}"))?;
+        let mut variable = String::with_capacity(VARIABLE.len() + "=".len() + 2 * random.len() + "\0".len());
+        write!(variable, "{VARIABLE}={:032x}", u128::from_ne_bytes(random)).map_err(io::Error::other)?;
+        let variable = CString::new(variable)?;
         let mut turn = locked(&self.turn);
         let number = self.filter.as_ref().and_then(|filter| filter.next(&mut turn, &self.taken));
         let _raised = self.oom.as_ref().map(OomScore::raise);
@@ -130,7 +132,8 @@ impl Filter {
 #[derive(Debug)]
 struct OomScore {
     file: File,
-    own: i32,
+    own: String,
+    raised: String,
 }
 
 /// In thousandths of the memory: enough that a small command goes before a server that holds output.
@@ -140,19 +143,20 @@ const OOM_SCORE_MOST: i32 = 1000;
 impl OomScore {
     fn open() -> io::Result<Self> {
         let path = "/proc/self/oom_score_adj";
-        let own = std::fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)?;
-        Ok(Self { file: OpenOptions::new().write(true).open(path)?, own })
+        let own: i32 = std::fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)?;
+        let raised = (own + OOM_SCORE_MORE).min(OOM_SCORE_MOST).to_string();
+        Ok(Self { file: OpenOptions::new().write(true).open(path)?, own: own.to_string(), raised })
     }
 
     /// Until the guard is dropped.
     fn raise(&self) -> Raised<'_> {
-        self.set((self.own + OOM_SCORE_MORE).min(OOM_SCORE_MOST));
+        self.set(&self.raised);
         Raised(self)
     }
 
-    fn set(&self, value: i32) {
+    fn set(&self, value: &str) {
         // Best effort: where the kernel refuses, the server is as likely a victim as its commands.
-        let _refused = self.file.write_at(value.to_string().as_bytes(), 0);
+        let _refused = self.file.write_at(value.as_bytes(), 0);
     }
 }
 
@@ -160,6 +164,6 @@ struct Raised<'a>(&'a OomScore);
 
 impl Drop for Raised<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.own);
+        self.0.set(&self.0.own);
     }
 }

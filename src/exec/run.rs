@@ -22,7 +22,7 @@ use super::mark::Mark;
 use super::tree::kill_tree;
 use super::{Client, Command, Ending, Error, Outcome, REST, Runner, Subject};
 use crate::deadline::Deadline;
-use crate::sys::poll::{PollFd, pipe, poll, widen_pipe};
+use crate::sys::poll::{Input, PollFd, pipe, poll, widen_pipe};
 use crate::sys::process::{ExitStatus, Pid, has_ended, pidfd, reap};
 use crate::sys::spawn::{Spawn, is_executable};
 use std::ffi::CStr;
@@ -151,8 +151,9 @@ impl Runner {
     /// there" wins, as in execvp(3).
     fn spawn_first(&self, program: &CStr, spawn: &Spawn<'_>) -> Result<Pid, Error> {
         let mut refusal = io::Error::from(io::ErrorKind::NotFound);
-        for candidate in self.environment.candidates(program) {
-            match is_executable(spawn.directory, &candidate).and_then(|()| spawn.start(&candidate)) {
+        let mut candidates = self.environment.candidates(program);
+        while let Some(candidate) = candidates.following() {
+            match is_executable(spawn.directory, candidate).and_then(|()| spawn.start(candidate)) {
                 Ok(leader) => return Ok(leader),
                 Err(cause) if is_lack(&cause) => return Err(Error { subject: Subject::Resources, cause }),
                 Err(cause) if is_absence(&refusal) => refusal = cause,
@@ -327,12 +328,13 @@ impl Running {
             std::thread::sleep(LOOK_AGAIN);
         }
         let [is_out, is_err, is_end, is_peer, is_stop] = waited.map(|descriptor| descriptor.is_ready());
-        let [.., peer, _] = waited;
+        let [out, err, _, peer, _] = waited;
+        let (out, err) = (out.input(), err.input());
         let (is_reset, is_half_closed) = (peer.is_gone(), peer.has_hung_up());
         let is_end = is_end || (must_look && has_ended(self.leader).unwrap_or(true));
         self.has_ended |= is_end;
-        self.stdout.read_if(is_out);
-        self.stderr.read_if(is_err);
+        self.stdout.take_in(out);
+        self.stderr.take_in(err);
         if is_stop {
             Event::Stopping
         } else if is_reset {
@@ -402,10 +404,10 @@ impl Stream {
     }
 
     /// Takes what is there; at end-of-file the pipe is closed.
-    fn read_if(&mut self, is_ready: bool) {
-        let Some(pipe) = self.pipe.as_ref().filter(|_| is_ready) else { return };
+    fn take_in(&mut self, input: Input) {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| input != Input::Nothing) else { return };
         let before = self.capture.left_out();
-        match self.capture.read(pipe.as_fd()) {
+        match if input == Input::End { Ok(0) } else { self.capture.read(pipe.as_fd()) } {
             Ok(count) if count > 0 => self.arrived += count as u64,
             _ => self.pipe = None,
         }

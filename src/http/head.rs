@@ -177,7 +177,8 @@ impl<'a> Fields<'a> {
         let mut fields = Fields::default();
         for header in headers {
             let value = header.value;
-            match header.name.to_ascii_lowercase().as_str() {
+            let mut name = [0; LONGEST_NAME];
+            match in_lower_case(header.name, &mut name) {
                 "host" => once(&mut fields.host, value, "there are two Host headers")?,
                 "content-length" => {
                     once(&mut fields.content_length, value, "there are two Content-Length headers")?;
@@ -220,6 +221,17 @@ impl<'a> Fields<'a> {
             Version::Http10 | Version::Http11 => Connection::KeepAlive,
         }
     }
+}
+
+/// No name that means something is longer.
+const LONGEST_NAME: usize = 32;
+
+/// A name that is longer than the buffer means nothing, and is empty here.
+fn in_lower_case<'a>(name: &str, buffer: &'a mut [u8; LONGEST_NAME]) -> &'a str {
+    let Some(lower) = buffer.get_mut(..name.len()) else { return "" };
+    lower.copy_from_slice(name.as_bytes());
+    lower.make_ascii_lowercase();
+    std::str::from_utf8(lower).unwrap_or_default()
 }
 
 fn once<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8], complaint: &'static str) -> Result<(), Error> {

@@ -113,12 +113,14 @@ impl Default for Limits {
 
 /// Whether a Content-Type says JSON: `application/json` or `application/*+json`, any case, any parameters.
 pub fn is_json(content_type: &[u8]) -> bool {
-    let essence = params::essence(content_type).to_ascii_lowercase();
-    match essence.strip_prefix(b"application/") {
-        Some(b"json") => true,
-        Some(subtype) => subtype.len() > b"+json".len() && subtype.ends_with(b"+json"),
-        None => false,
-    }
+    let subtype = match params::essence(content_type).split_at_checked(b"application/".len()) {
+        Some((kind, subtype)) if kind.eq_ignore_ascii_case(b"application/") => subtype,
+        _ => return false,
+    };
+    let suffix = subtype.len().checked_sub(b"+json".len()).map(|start| subtype.split_at(start));
+    let is_suffixed =
+        suffix.is_some_and(|(name, suffix)| !name.is_empty() && suffix.eq_ignore_ascii_case(b"+json"));
+    is_suffixed || subtype.eq_ignore_ascii_case(b"json")
 }
 
 /// A byte of a token: a method or a header's name (RFC 9110 section 5.6.2).

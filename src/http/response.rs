@@ -88,24 +88,26 @@ impl Response {
     /// answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection stays open.
     pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
         let Some(length) = self.payload.length() else { return self.encode_early_head(version, connection) };
-        let framing = may_have_body(self.status).then(|| ("Content-Length", length.to_string()));
+        let framing =
+            if may_have_body(self.status) { HeadFraming::Length(length) } else { HeadFraming::None };
         self.encode(framing, version, connection)
     }
 
     /// A head for a body whose length is not known yet: chunked, or to an HTTP/1.0 client delimited by closing.
     pub fn encode_early_head(&self, version: Version, connection: Connection) -> Vec<u8> {
         match version {
-            Version::Http10 => self.encode(None, version, Connection::Close),
-            Version::Http11 => {
-                self.encode(Some(("Transfer-Encoding", "chunked".into())), version, connection)
-            }
+            Version::Http10 => self.encode(HeadFraming::None, version, Connection::Close),
+            Version::Http11 => self.encode(HeadFraming::Chunked, version, connection),
         }
     }
 
-    fn encode(&self, framing: Option<(&str, String)>, version: Version, connection: Connection) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
-        if let Some((name, value)) = framing {
-            push(&mut head, name, &value);
+    fn encode(&self, framing: HeadFraming, version: Version, connection: Connection) -> Vec<u8> {
+        let mut head = String::with_capacity(TYPICAL_HEAD_BYTES);
+        write!(head, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).expect(WRITES);
+        match framing {
+            HeadFraming::None => {}
+            HeadFraming::Length(bytes) => write!(head, "Content-Length: {bytes}\r\n").expect(WRITES),
+            HeadFraming::Chunked => push(&mut head, "Transfer-Encoding", "chunked"),
         }
         match (connection, version) {
             (Connection::Close, _) => push(&mut head, "Connection", "close"),
@@ -120,6 +122,19 @@ impl Response {
         head.into_bytes()
     }
 }
+
+/// What a head says of its body's end.
+#[derive(Clone, Copy)]
+enum HeadFraming {
+    None,
+    Length(u64),
+    Chunked,
+}
+
+/// Enough for most, so that memory is asked for once.
+const TYPICAL_HEAD_BYTES: usize = 512;
+
+const WRITES: &str = "a String takes every write";
 
 fn is_plain(c: char) -> bool {
     c == ' ' || c.is_ascii_graphic()
@@ -179,7 +194,7 @@ pub fn content_disposition(filename: &[u8]) -> String {
         for byte in name.bytes() {
             match byte {
                 b if b.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&b) => value.push(char::from(b)),
-                b => write!(value, "%{b:02X}").expect("a String takes every write"),
+                b => write!(value, "%{b:02X}").expect(WRITES),
             }
         }
     }

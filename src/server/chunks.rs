@@ -49,7 +49,7 @@ impl<'a> ChunkWriter<'a> {
 
     fn send(&mut self, end: &[u8]) -> Result<(), Fault> {
         let (before, after) = self.coding.frame(self.gathered.len());
-        self.wire.write(&[&self.before, before.as_bytes(), &self.gathered, after, end], self.pace)?;
+        self.wire.write([&self.before, before.as_bytes(), &self.gathered, after, end], self.pace)?;
         self.before.clear();
         self.gathered.clear();
         Ok(())

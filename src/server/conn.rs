@@ -5,7 +5,7 @@
 
 use super::Limits;
 use super::exchange::Exchange;
-use super::wire::{Fault, Pace, Rest, Wire};
+use super::wire::{Fault, HEAD_READ_BYTES, Pace, Rest, Wire};
 use crate::app::{App, reply};
 use crate::deadline::Deadline;
 use crate::http::Method;
@@ -90,8 +90,10 @@ impl Connection {
 
     /// Answers requests for as long as they come one after the other.
     pub(super) fn serve(mut self, app: &App, limits: &Limits, stopping: &AtomicBool) -> Next {
+        // It was given to a worker because there is something to read. Later there is not, most of the time.
+        let mut looks_first = false;
         loop {
-            let head = match self.read_head(app, limits) {
+            let head = match self.read_head(app, limits, looks_first) {
                 Ok(Some(head)) => head,
                 Ok(None) if stopping.load(Ordering::SeqCst) => {
                     return Next::Closed(CloseReason::ServerStopping);
@@ -107,13 +109,14 @@ impl Connection {
                 self.wire.close(rest);
                 return Next::Closed(reason);
             }
+            looks_first = true;
         }
     }
 
     /// Answers without waiting for anything, for when no thread is there to do better, and closes: health is told as
     /// always, everything else is asked to come again. A head that has not arrived yet is waited for elsewhere.
     pub(super) fn serve_at_once(mut self, app: &App, limits: &Limits) -> Next {
-        match self.wire.fill(&mut self.input, Deadline::within(Duration::ZERO)) {
+        match self.wire.fill(&mut self.input, HEAD_READ_BYTES, Deadline::within(Duration::ZERO)) {
             Ok(_) | Err(Fault::Late) => {}
             Err(Fault::Ended) => return Next::Closed(CloseReason::PeerClosed),
             Err(fault) => return Next::Closed(CloseReason::Fault(fault)),
@@ -140,7 +143,7 @@ impl Connection {
 
     /// Reads a head. `None`: it has not arrived, and is better waited for without a thread. However slowly it comes, the
     /// time it has counts from its first byte.
-    fn read_head(&mut self, app: &App, limits: &Limits) -> Result<Option<Head>, Unread> {
+    fn read_head(&mut self, app: &App, limits: &Limits, looks_first: bool) -> Result<Option<Head>, Unread> {
         let linger = Deadline::within(limits.linger);
         loop {
             if !self.input.is_empty() {
@@ -153,7 +156,10 @@ impl Connection {
                     return Err(Unread::Refused(reply::late()));
                 }
             }
-            match self.wire.fill(&mut self.input, linger) {
+            if looks_first && !self.wire.is_readable_by(linger).map_err(Fault::from)? {
+                return Ok(None);
+            }
+            match self.wire.fill(&mut self.input, HEAD_READ_BYTES, linger) {
                 Ok(_) => {}
                 Err(Fault::Late) => return Ok(None),
                 Err(Fault::Ended) if self.input.is_empty() => {
@@ -210,7 +216,7 @@ impl Connection {
         let head = response.encode_head(Version::Http11, Persistence::Close);
         let body: &[u8] = if let Payload::Bytes(bytes) = &response.payload { bytes } else { &[] };
         log::debug(format_args!("refused a request with {}", response.status));
-        let reason = match self.wire.write(&[&head, body], &mut Pace::new(limits)) {
+        let reason = match self.wire.write([&head, body], &mut Pace::new(limits)) {
             Ok(()) => CloseReason::Refused,
             Err(fault) => CloseReason::Fault(fault),
         };

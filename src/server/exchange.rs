@@ -2,7 +2,7 @@
 
 use super::Limits;
 use super::chunks::{ChunkWriter, Coding};
-use super::wire::{Fault, Pace, Wire};
+use super::wire::{BODY_READ_BYTES, Fault, Pace, Wire};
 use crate::app::{App, BodyError, Client, Incoming, reply};
 use crate::http;
 use crate::http::body::Body;
@@ -74,17 +74,17 @@ impl<'a> Exchange<'a> {
             Answer::Begun => std::mem::take(&mut self.unsent).into(),
         };
         if !response.has_body(self.head.method) {
-            return self.wire.write(&[&head], &mut pace);
+            return self.wire.write([&head], &mut pace);
         }
         match &response.payload {
             Payload::Bytes(bytes) if self.answer == Answer::NotBegun => {
-                self.wire.write(&[&head, bytes], &mut pace)
+                self.wire.write([&head, bytes], &mut pace)
             }
             Payload::Bytes(bytes) => self.write_stream(head, &mut pace, |out| out.write_all(bytes)),
             Payload::Stream(stream) => self.write_stream(head, &mut pace, |out| stream.write_to(out)),
-            Payload::Empty => self.wire.write(&[&head], &mut pace),
+            Payload::Empty => self.wire.write([&head], &mut pace),
             Payload::File { file, offset, length } => {
-                self.wire.write(&[&head], &mut pace)?;
+                self.wire.write([&head], &mut pace)?;
                 self.wire.write_file(file, *offset, *length, &mut pace)
             }
         }
@@ -154,7 +154,7 @@ impl Incoming for Exchange<'_> {
         self.body = Some(body);
         self.pace = Pace::new(self.limits);
         if must_ask {
-            self.wire.write(&[CONTINUE], &mut self.pace).map_err(lost)?;
+            self.wire.write([CONTINUE], &mut self.pace).map_err(lost)?;
         }
         Ok(())
     }
@@ -175,7 +175,8 @@ impl Incoming for Exchange<'_> {
             if consumed == 0 {
                 self.input.drain(..self.taken);
                 self.taken = 0;
-                let count = self.wire.fill(self.input, self.pace.deadline()).map_err(lost)?;
+                let count =
+                    self.wire.fill(self.input, BODY_READ_BYTES, self.pace.deadline()).map_err(lost)?;
                 self.pace.passed(count);
             }
         };

@@ -12,8 +12,9 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How much is read at once.
-const READ_BYTES: usize = 64 << 10;
+/// How much is read at once: of a head, and of a body.
+pub(super) const HEAD_READ_BYTES: usize = 4 << 10;
+pub(super) const BODY_READ_BYTES: usize = 64 << 10;
 
 /// How much a connection that is being closed may still send, and for how long. Enough that a client which sends a large
 /// body without looking comes to see the answer.
@@ -89,9 +90,14 @@ impl Wire {
     }
 
     /// Reads what has arrived, at least one byte, to the end of the buffer.
-    pub(super) fn fill(&self, buffer: &mut Vec<u8>, deadline: Deadline) -> Result<usize, Fault> {
+    pub(super) fn fill(
+        &self,
+        buffer: &mut Vec<u8>,
+        at_most_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<usize, Fault> {
         loop {
-            match read_append(self.stream.as_fd(), buffer, READ_BYTES) {
+            match read_append(self.stream.as_fd(), buffer, at_most_bytes) {
                 Ok(0) => return Err(Fault::Ended),
                 Ok(count) => return Ok(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -109,8 +115,8 @@ impl Wire {
     }
 
     /// Writes all of these pieces, in one call if the socket takes them.
-    pub(super) fn write(&self, pieces: &[&[u8]], pace: &mut Pace) -> Result<(), Fault> {
-        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    pub(super) fn write<const N: usize>(&self, pieces: [&[u8]; N], pace: &mut Pace) -> Result<(), Fault> {
+        let mut slices = pieces.map(IoSlice::new);
         let mut left = slices.as_mut_slice();
         // Skips empty pieces.
         IoSlice::advance_slices(&mut left, 0);
@@ -183,7 +189,7 @@ impl Wire {
         });
         let mut buffer = Vec::new();
         let mut drained = 0;
-        while let Ok(count) = self.fill(&mut buffer, until) {
+        while let Ok(count) = self.fill(&mut buffer, BODY_READ_BYTES, until) {
             buffer.clear();
             drained += count;
             if drained > DRAINED_BYTES || until.has_passed() {

@@ -18,6 +18,16 @@ pub struct PollFd<'fd> {
     borrowed: PhantomData<BorrowedFd<'fd>>,
 }
 
+/// What a pipe has for its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    Nothing,
+    /// Bytes, or an error.
+    Something,
+    /// Its end, and no byte before: nothing needs to be read to know it.
+    End,
+}
+
 impl<'fd> PollFd<'fd> {
     /// Waits for bytes, for end-of-file, or for a connection.
     pub fn readable(descriptor: BorrowedFd<'fd>) -> Self {
@@ -58,6 +68,15 @@ impl<'fd> PollFd<'fd> {
     /// Whether anything was reported: what was awaited, an error, or a hang-up.
     pub fn is_ready(&self) -> bool {
         self.raw.revents != 0
+    }
+
+    /// What a pipe that was waited for has.
+    pub fn input(&self) -> Input {
+        match self.raw.revents {
+            0 => Input::Nothing,
+            libc::POLLHUP => Input::End,
+            _ => Input::Something,
+        }
     }
 
     /// Whether the peer of a socket has shut down its sending side, where that was awaited.
@@ -216,11 +235,17 @@ mod tests {
         let mut waited = [PollFd::readable(read.as_fd()), PollFd::nothing()];
         assert_eq!(poll(&mut waited, None).unwrap(), 1);
         assert!(waited[0].is_ready() && !waited[1].is_ready());
+        assert_eq!((waited[0].input(), waited[1].input()), (Input::Something, Input::Nothing));
         assert_eq!(read_append(read.as_fd(), &mut bytes, 1).unwrap(), 1);
         assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 1);
         assert_eq!(bytes, b"abc");
+        write.write_all(b"d").unwrap();
         drop(write);
         assert_eq!(poll(&mut waited, None).unwrap(), 1);
+        assert_eq!(waited[0].input(), Input::Something);
+        assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 1);
+        assert_eq!(poll(&mut waited, None).unwrap(), 1);
+        assert_eq!(waited[0].input(), Input::End);
         assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 0);
     }
 }

@@ -63,7 +63,7 @@ fn mixture(length: usize) -> Vec<u8> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        bytes.extend_from_slice(PIECES[(state % PIECES.len() as u64) as usize]);
+        bytes.extend_from_slice(PIECES[usize::try_from(state % PIECES.len() as u64).unwrap()]);
     }
     bytes.truncate(length);
     bytes
