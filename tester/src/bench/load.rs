@@ -20,7 +20,7 @@ const WARM_UP: usize = 20;
 const CROWD_COMMANDS: usize = 1500;
 const LOADERS: usize = 16;
 const HEALTH_REQUESTS: usize = 400;
-const LARGEST_BLOCK: usize = CROWD_COMMANDS;
+const PROBE_PAUSE: Duration = Duration::from_millis(2);
 
 /// One client, one command after the other, and the same without a server.
 pub(super) fn sequential(
@@ -170,7 +170,7 @@ fn crowd<W: FnMut() -> Result<(), Stop> + Send>(workers: Vec<W>) -> Result<Crowd
 
 /// Works until nothing is left, and gives back how long each time took.
 fn timed(mut work: impl FnMut() -> Result<(), Stop>, left: &AtomicUsize) -> Result<Vec<Duration>, Stop> {
-    let mut times = Vec::with_capacity(LARGEST_BLOCK);
+    let mut times = Vec::with_capacity(CROWD_COMMANDS);
     let take = |left: usize| left.checked_sub(1);
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
         let begun = Instant::now();
@@ -205,7 +205,7 @@ pub(super) fn health(bench: &Bench, _round: Round) -> Result<Sample, Stop> {
         while under_way.load(Ordering::Relaxed) < threads.iter().filter(|thread| thread.is_ok()).count() {
             thread::sleep(Duration::from_millis(1));
         }
-        let times = timed(|| asking.ask(&health), &AtomicUsize::new(HEALTH_REQUESTS));
+        let times = probe(|| asking.ask(&health));
         stopping.store(true, Ordering::Relaxed);
         for thread in threads {
             match thread.map(|thread| thread.join()) {
@@ -218,6 +218,16 @@ pub(super) fn health(bench: &Bench, _round: Round) -> Result<Sample, Stop> {
     })?;
     let latency = Latency::of(times);
     Ok(Sample { server: latency.map_or(0.0, |latency| latency.p50), latency, ..Sample::default() })
+}
+
+/// One now and then, as probes come, and not all in one moment.
+fn probe(mut ask: impl FnMut() -> Result<(), Stop>) -> Result<Vec<Duration>, Stop> {
+    let one = |_| {
+        thread::sleep(PROBE_PAUSE);
+        let begun = Instant::now();
+        ask().map(|()| begun.elapsed())
+    };
+    (0..HEALTH_REQUESTS).map(one).collect()
 }
 
 fn work(processes: &[Process], before: Option<f64>, commands: usize) -> Option<Work> {

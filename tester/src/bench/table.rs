@@ -34,8 +34,8 @@ const NOTHING: &str = "–";
 impl Result {
     pub(super) fn markdown(&self) -> String {
         let (model, kernel) = process::machine();
-        let mut out =
-            format!("{model}, {} cores, Linux {kernel}, {} rounds", process::processors(), self.rounds);
+        let rounds = if self.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", self.rounds) };
+        let mut out = format!("{model}, {} cores, Linux {kernel}, {rounds}", process::processors());
         if !self.is_loopback {
             write!(out, "; {} may be another machine than the floor's", self.server)
                 .expect("a String takes any text");
