@@ -44,7 +44,7 @@ impl Client {
         if status == 200 && self.body == self.good {
             return Ok(());
         }
-        let response = Response { status, headers: Vec::new(), body: self.body.clone() };
+        let response = self.response(status);
         match Outcome::read(&response) {
             Ok(outcome) if outcome.exit_code == 0 && !outcome.timed_out => {
                 self.good.clone_from(&self.body);
@@ -58,10 +58,7 @@ impl Client {
     pub(super) fn ask(&mut self, request: &[u8]) -> Result<(), Stop> {
         match self.exchange(request) {
             Ok(200) => Ok(()),
-            Ok(status) => {
-                let response = Response { status, headers: Vec::new(), body: self.body.clone() };
-                Err(fail(request, "status 200", &response.show()))
-            }
+            Ok(status) => Err(fail(request, "status 200", &self.response(status).show())),
             Err(error) => Err(broken(request, &error)),
         }
     }
@@ -96,12 +93,14 @@ impl Client {
     pub(super) fn finish(&mut self, sent: Result<(), Error>, request: &[u8]) -> Result<(), Stop> {
         match (sent, self.answer()) {
             (Ok(()), Ok(200)) => Ok(()),
-            (_, Ok(status)) => {
-                let response = Response { status, headers: Vec::new(), body: self.body.clone() };
-                Err(fail(request, "status 200", &response.show()))
-            }
+            (_, Ok(status)) => Err(fail(request, "status 200", &self.response(status).show())),
             (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(broken(request, &error)),
         }
+    }
+
+    /// What has just been read, for a person or for a closer look.
+    fn response(&self, status: u16) -> Response {
+        Response { status, headers: Vec::new(), body: self.body.clone() }
     }
 
     pub(super) fn head(&mut self) -> Result<Head, Error> {
