@@ -79,7 +79,8 @@ pub(super) enum Connections {
     New,
 }
 
-/// `true` from many clients at once, against as many bare loops as there are processors.
+/// `true` from many clients at once, against as many bare loops: with fewer of them, less of a machine that others use
+/// too would be theirs, and nothing would overlap with what one of them waits for. Never fewer than processors.
 pub(super) fn crowded(
     bench: &Bench,
     round: Round,
@@ -97,7 +98,7 @@ pub(super) fn crowded(
     };
     let floor = || {
         let bare = |_| Bare::program("true", &[]).map(|mut bare| move || bare.run());
-        crowd((0..process::processors()).map(bare).collect::<Result<_, _>>()?)
+        crowd((0..clients.max(process::processors())).map(bare).collect::<Result<_, _>>()?)
     };
     let ((crowd, work), floor) = round.both(server, floor)?;
     Ok(Sample {
