@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
+use crate::bench;
 use crate::session::Differences;
 
 pub(crate) const HELP: &str = "\
@@ -18,9 +19,26 @@ Runs a command in a sandbox runtime, then checks everything the runtime promises
   --reference         the server is the Python reference: where we differ from it on purpose, say so and go on
   --help, --version
 
+  tester bench [options] [ip] [port]                measure the server that runs there, beside this machine without one
+  tester bench [options] [ip] [port] -- SERVER...   start this command as the server, measure it, stop it
+
+  --rounds N          each measurement is taken so often, and the median counts (5)
+  --only NAME,...     these measurements only (spawn-true, spawn-tiny, echo, clients-1, clients-4, clients-16,
+                      clients-64, connections-1, connections-16, health-load, text-100MiB, nul-100MiB, upload-256MiB,
+                      download-256MiB, loaded-rss, start, idle-rss, idle-pss, idle-connections)
+  --pid PID           the server's process, to measure its memory and its share of the processors
+  --json              one JSON object in place of the table, in seconds and bytes
+  --timeout SECONDS   how long one exchange may take (120)
+
 The words of COMMAND arrive exactly as given; there is no shell unless COMMAND starts one. Its output is passed on byte
 for byte; when signal N ended it, the exit code is 128+N. The checks end with 0 when none failed, with 1 otherwise; bad
 usage ends with 2. Set NO_COLOR for a report without colour.
+
+Bench is for a first word that is exactly that; write `tester --timeout 20 bench` for a host of this name. The floor of
+commands is a bare loop of spawn, read both pipes, wait; of many clients, as many such loops, and never fewer than there
+are processors; of output, the same pipeline into /dev/null; of files, `cp` by the server. The uploaded file and the
+copy are removed before they are written. What takes commands per second is better the higher its ratio, all else the
+lower. It ends with 0 when nothing was wrong, even if something could not be measured.
 ";
 
 const CHECK_WAIT: Duration = Duration::from_secs(20);
@@ -34,6 +52,7 @@ pub(crate) enum Task {
     Version,
     Check { address: Address, wait: Duration, differences: Differences },
     Command { address: Address, words: Vec<String>, wait: Duration },
+    Bench(bench::Options),
 }
 
 #[derive(Debug, PartialEq)]
@@ -65,6 +84,10 @@ pub(crate) enum Error {
     TooMany(String),
     NoCommand,
     ReferenceWithCommand,
+    MissingValue(&'static str),
+    Number { option: &'static str, text: String, most: String },
+    UnknownMeasurement(String),
+    PidWithCommand,
 }
 
 impl fmt::Display for Error {
@@ -89,6 +112,12 @@ impl fmt::Display for Error {
             Error::ReferenceWithCommand => {
                 write!(f, "--reference is for the checks and means nothing to a command")
             }
+            Error::MissingValue(option) => write!(f, "{option} needs a value"),
+            Error::Number { option, text, most } => {
+                write!(f, "{option} {text:?} is not a number from 1 to {most}")
+            }
+            Error::UnknownMeasurement(name) => write!(f, "there is no measurement {name:?}"),
+            Error::PidWithCommand => write!(f, "--pid is for a server that runs, and -- for one to start"),
         }
     }
 }
@@ -96,7 +125,10 @@ impl fmt::Display for Error {
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Task, Error> {
     let words: Vec<String> =
         words.map(|word| word.into_string().map_err(Error::NotUtf8)).collect::<Result<_, _>>()?;
-    let mut words = words.into_iter();
+    let mut words = words.into_iter().peekable();
+    if words.next_if(|word| word == "bench").is_some() {
+        return bench::parse(words);
+    }
     let mut places = Vec::new();
     let mut differences = Differences::AreFailures;
     let mut wait = None;
@@ -126,7 +158,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Task, Error
     }
 }
 
-fn address(places: Vec<String>) -> Result<Address, Error> {
+pub(crate) fn address(places: Vec<String>) -> Result<Address, Error> {
     let mut places = places.into_iter();
     let (host, port, more) = (places.next(), places.next(), places.next());
     if let Some(word) = more {
@@ -152,11 +184,11 @@ fn port_number(text: String) -> Result<u16, Error> {
     }
 }
 
-fn is_digits(text: &str) -> bool {
+pub(crate) fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn seconds(text: &str) -> Result<Duration, Error> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, Error> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(Error::Seconds(text.to_owned())),
@@ -234,6 +266,15 @@ mod tests {
             refuses(&format!("--timeout={text}"), Error::Seconds(text.into()));
         }
         refuses("--reference -- ls", Error::ReferenceWithCommand);
+    }
+
+    #[test]
+    fn only_a_first_word_is_a_subcommand() {
+        assert!(matches!(parsed("bench h 80"), Ok(Task::Bench(_))));
+        refuses("bench --nonsense", Error::UnknownOption("--nonsense".into()));
+        checks("benches", "benches", 8888);
+        runs("-- bench", "127.0.0.1", 8888, &["bench"]);
+        assert!(matches!(parsed("--timeout 20 bench"), Ok(Task::Check { .. })));
     }
 
     #[test]

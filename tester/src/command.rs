@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::answer::Outcome;
 use crate::http::{self, Deadline, Method, Response, Server};
-use crate::json;
 use crate::quote::quote;
 use crate::report::escaped;
 use crate::request::Request;
@@ -22,11 +21,7 @@ pub(crate) fn run(server: &Server, words: &[String], wait: Duration) -> Result<u
 }
 
 fn exchange(server: &Server, command: &str, wait: Duration) -> Result<Response, http::Error> {
-    let body = format!("{{\"command\":{}}}", json::string(command));
-    let request = Request::new("POST", "/execute")
-        .header("Connection", "close")
-        .header("Content-Type", "application/json")
-        .body(body.as_bytes());
+    let request = Request::command(command).header("Connection", "close");
     let mut connection = server.connect(Deadline::after(wait))?;
     connection.send(&request.encode(&server.name))?;
     connection.response(Method::Other)

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 const LONGEST_LINE_BYTES: u64 = 16 * 1024;
 const MOST_HEADERS: usize = 100;
-const LARGEST_BODY_BYTES: u64 = 512 * 1024 * 1024;
+/// Of what is kept in memory.
+const LARGEST_BODY_BYTES: usize = 512 * 1024 * 1024;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(Instant);
@@ -49,17 +50,24 @@ impl Server {
     }
 
     pub(crate) fn connect(&self, deadline: Deadline) -> Result<Connection, Error> {
+        Ok(Connection { reader: BufReader::new(self.stream(deadline)?) })
+    }
+
+    pub(crate) fn stream(&self, deadline: Deadline) -> Result<Timed, Error> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in &self.addresses {
             let left = deadline.remaining().map_err(Error::Connect)?;
-            match TcpStream::connect_timeout(address, left)
-                .and_then(|stream| Connection::over(stream, deadline))
-            {
-                Ok(connection) => return Ok(connection),
+            match TcpStream::connect_timeout(address, left).and_then(|stream| Timed::over(stream, deadline)) {
+                Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
         }
         Err(Error::Connect(last))
+    }
+
+    /// Whether it is sure to run on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.addresses.iter().all(|address| address.ip().is_loopback())
     }
 }
 
@@ -78,12 +86,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn over(stream: TcpStream, deadline: Deadline) -> io::Result<Connection> {
-        // A request sent in pieces should arrive in these pieces.
-        stream.set_nodelay(true)?;
-        Ok(Connection { reader: BufReader::new(Timed { stream, deadline }) })
-    }
-
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.reader.get_mut().write_all(bytes).map_err(Error::Send)
     }
@@ -109,9 +111,17 @@ impl Connection {
 }
 
 /// A stream each of whose waits ends at the deadline.
-struct Timed {
-    stream: TcpStream,
-    deadline: Deadline,
+pub(crate) struct Timed {
+    pub(crate) stream: TcpStream,
+    pub(crate) deadline: Deadline,
+}
+
+impl Timed {
+    fn over(stream: TcpStream, deadline: Deadline) -> io::Result<Timed> {
+        // A request sent in pieces should arrive in these pieces.
+        stream.set_nodelay(true)?;
+        Ok(Timed { stream, deadline })
+    }
 }
 
 impl Read for Timed {
@@ -176,7 +186,7 @@ fn read_response(reader: &mut impl BufRead, asked_with: Method) -> Result<Respon
     Ok(response)
 }
 
-fn status(line: &str) -> Result<u16, Error> {
+pub(crate) fn status(line: &str) -> Result<u16, Error> {
     let digits = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split(' ').next());
     match digits {
         Some(digits) if digits.len() == 3 => digits.parse().map_err(|_| malformed("status line", line)),
@@ -205,69 +215,136 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// RFC 9112 section 6.3, except that a server must not give two lengths.
 fn body(reader: &mut impl BufRead, response: &Response) -> Result<Vec<u8>, Error> {
-    match (response.header("transfer-encoding"), response.header("content-length")) {
-        (None, None) => {
-            let mut body = Vec::new();
-            reader.take(LARGEST_BODY_BYTES).read_to_end(&mut body).map_err(Error::Receive)?;
-            Ok(body)
+    let mut framing = Framing::Close;
+    for (name, value) in &response.headers {
+        framing.header(name, value)?;
+    }
+    let mut body = Vec::new();
+    pieces(reader, framing, |piece| {
+        body.extend_from_slice(piece);
+        if body.len() > LARGEST_BODY_BYTES {
+            return Err(malformed("length", "more than this client reads"));
         }
-        (None, Some(length)) => exactly(reader, number(length, 10)?),
-        (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") => chunks(reader),
-        (Some(coding), _) => Err(malformed("framing", coding)),
+        Ok(())
+    })?;
+    Ok(body)
+}
+
+/// How the end of a body is known (RFC 9112 section 6.3), except that a server must not give two lengths.
+#[derive(Clone, Copy)]
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked,
+    Close,
+}
+
+impl Framing {
+    /// Takes note of one header.
+    pub(crate) fn header(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let found = if is("content-length") {
+            Framing::Length(number(value, 10)?)
+        } else if is("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
+            Framing::Chunked
+        } else if is("transfer-encoding") {
+            return Err(malformed("framing", value));
+        } else {
+            return Ok(());
+        };
+        match std::mem::replace(self, found) {
+            Framing::Close => Ok(()),
+            _ => Err(malformed("framing", "two lengths")),
+        }
     }
 }
 
-fn chunks(reader: &mut impl BufRead) -> Result<Vec<u8>, Error> {
-    let mut body = Vec::new();
+type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Error>;
+
+/// Hands on a body as it comes, uncopied and without what frames it.
+pub(crate) fn pieces(
+    reader: &mut impl BufRead,
+    framing: Framing,
+    mut sink: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match framing {
+        Framing::Length(length) => exactly(reader, length, &mut sink),
+        Framing::Chunked => chunks(reader, &mut sink),
+        // What is missing at the end is not missed.
+        Framing::Close => at_most(reader, u64::MAX, &mut sink).map(|_missing| ()),
+    }
+}
+
+fn chunks(reader: &mut impl BufRead, sink: Sink) -> Result<(), Error> {
     loop {
         let size_line = line(reader)?;
         let (size, _extension) = size_line.split_once(';').unwrap_or((&size_line, ""));
         let size = number(size, 16)?;
         if size == 0 {
-            headers(reader)?;
-            return Ok(body);
+            return headers(reader).map(|_trailers| ());
         }
-        body.extend(exactly(reader, size)?);
+        exactly(reader, size, sink)?;
         let end = line(reader)?;
         if !end.is_empty() {
             return Err(malformed("end of chunk", &end));
         }
-        if body.len() as u64 > LARGEST_BODY_BYTES {
-            return Err(malformed("length", "more than this client reads"));
-        }
     }
+}
+
+fn exactly(reader: &mut impl BufRead, length: u64, sink: Sink) -> Result<(), Error> {
+    match at_most(reader, length, sink)? {
+        0 => Ok(()),
+        missing => Err(Error::CutShort { missing }),
+    }
+}
+
+/// Gives back how many bytes were missing when the connection ended.
+fn at_most(reader: &mut impl BufRead, length: u64, sink: Sink) -> Result<u64, Error> {
+    let mut missing = length;
+    while missing > 0 {
+        let bytes = match reader.fill_buf() {
+            Ok([]) => break,
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::Receive(error)),
+        };
+        let most = usize::try_from(missing).unwrap_or(usize::MAX);
+        let (piece, _rest) = bytes.split_at_checked(most).unwrap_or((bytes, &[]));
+        sink(piece)?;
+        let taken = piece.len();
+        reader.consume(taken);
+        missing -= taken as u64;
+    }
+    Ok(missing)
 }
 
 /// Digits only: Rust's own parsers take a plus sign.
 fn number(text: &str, radix: u32) -> Result<u64, Error> {
     match u64::from_str_radix(text, radix) {
-        Ok(number) if text.chars().all(|c| c.is_digit(radix)) && number <= LARGEST_BODY_BYTES => Ok(number),
+        Ok(number) if text.chars().all(|c| c.is_digit(radix)) => Ok(number),
         _ => Err(malformed("length", text)),
     }
 }
 
-fn exactly(reader: &mut impl BufRead, length: u64) -> Result<Vec<u8>, Error> {
+fn line(reader: &mut impl BufRead) -> Result<String, Error> {
     let mut bytes = Vec::new();
-    reader.take(length).read_to_end(&mut bytes).map_err(Error::Receive)?;
-    if (bytes.len() as u64) < length {
-        return Err(Error::CutShort { missing: length - bytes.len() as u64 });
-    }
-    Ok(bytes)
+    line_into(reader, &mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// One line without its CRLF. A bare LF is an error: what we test must not be laxer than what it tests in us.
-fn line(reader: &mut impl BufRead) -> Result<String, Error> {
-    let mut bytes = Vec::new();
-    reader.take(LONGEST_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(Error::Receive)?;
-    match bytes.strip_suffix(b"\r\n") {
-        Some(line) if !line.contains(&b'\r') => Ok(String::from_utf8_lossy(line).into_owned()),
-        _ => Err(malformed("line", &String::from_utf8_lossy(&bytes))),
+pub(crate) fn line_into(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), Error> {
+    line.clear();
+    reader.take(LONGEST_LINE_BYTES).read_until(b'\n', line).map_err(Error::Receive)?;
+    let length = line.len().saturating_sub(2);
+    if !line.ends_with(b"\r\n") || line.iter().take(length).any(|byte| *byte == b'\r') {
+        return Err(malformed("line", &String::from_utf8_lossy(line)));
     }
+    line.truncate(length);
+    Ok(())
 }
 
-fn malformed(what: &str, bytes: &str) -> Error {
+pub(crate) fn malformed(what: &str, bytes: &str) -> Error {
     Error::Malformed(format!("{what} {}", crate::report::escaped(bytes.as_bytes())))
 }
 

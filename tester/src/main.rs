@@ -5,6 +5,7 @@
 
 mod answer;
 mod args;
+mod bench;
 mod checks;
 mod command;
 mod http;
@@ -43,6 +44,14 @@ fn carry_out(task: Task) -> Result<u8, String> {
             let server = find(&address, wait)?;
             command::run(&server, &words, wait).map_err(|error| error.to_string())
         }
+        Task::Bench(options) => {
+            let server = if options.starts_server() {
+                look_up(&options.address, options.wait)?
+            } else {
+                find(&options.address, options.wait)?
+            };
+            bench::run(&options, server).map(|()| 0)
+        }
         Task::Check { address, wait, differences } => {
             let server = find(&address, wait)?;
             let session = session::Session::new(server, wait, differences);
@@ -55,15 +64,23 @@ fn carry_out(task: Task) -> Result<u8, String> {
 
 /// Looks the server up and connects once, so that "nothing is listening there" is one sentence and not a hundred.
 fn find(address: &args::Address, wait: std::time::Duration) -> Result<Server, String> {
-    let deadline = Deadline::after(wait);
-    Server::look_up(&address.host, address.port, deadline)
-        .and_then(|server| server.connect(deadline).map(|_connection| server))
-        .map_err(|error| {
-            format!(
-                "cannot connect to {address}: {error}; start sandbox-runtime there, or give another address: \
-                 tester [ip] [port]"
-            )
-        })
+    let server = look_up(address, wait)?;
+    match server.connect(Deadline::after(wait)) {
+        Ok(_connection) => Ok(server),
+        Err(error) => Err(unreachable(address, &error)),
+    }
+}
+
+fn look_up(address: &args::Address, wait: std::time::Duration) -> Result<Server, String> {
+    Server::look_up(&address.host, address.port, Deadline::after(wait))
+        .map_err(|error| unreachable(address, &error))
+}
+
+fn unreachable(address: &args::Address, error: &http::Error) -> String {
+    format!(
+        "cannot connect to {address}: {error}; start sandbox-runtime there, or give another address: \
+         tester [ip] [port]"
+    )
 }
 
 fn say(text: &str) -> Result<u8, String> {

@@ -95,7 +95,8 @@ impl Report {
     }
 }
 
-fn preview(bytes: &[u8]) -> String {
+/// As much of it as a person reads.
+pub(crate) fn preview(bytes: &[u8]) -> String {
     // A character of the preview takes at most four bytes, so this is never less than what is shown.
     let most = bytes.len().min(LONGEST_PREVIEW_CHARS * 4);
     let text = escaped(bytes.get(..most).unwrap_or(bytes));

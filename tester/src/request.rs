@@ -1,5 +1,7 @@
 //! A well-formed request, as bytes. What has to be wrong is written by hand where it is needed.
 
+use crate::json;
+
 pub(crate) const BOUNDARY: &str = "----tester-boundary-7f3a";
 
 pub(crate) struct Request {
@@ -14,24 +16,39 @@ impl Request {
         Request { method, target: target.to_owned(), headers: Vec::new(), body: None }
     }
 
+    pub(crate) fn command(command: &str) -> Request {
+        Request::json(&format!("{{\"command\":{}}}", json::string(command)))
+    }
+
     pub(crate) fn json(body: &str) -> Request {
         Request::new("POST", "/execute").header("Content-Type", "application/json").body(body.as_bytes())
     }
 
     pub(crate) fn upload(name: &str, content: &[u8]) -> Request {
-        Request::multipart(&format!("form-data; name=\"file\"; filename=\"{}\"", quoted(name)), content)
+        Request::multipart(&file(name), content)
     }
 
     /// An upload of one part, which need not be a file.
     pub(crate) fn multipart(disposition: &str, content: &[u8]) -> Request {
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n");
-        let end = format!("\r\n--{BOUNDARY}--\r\n");
+        let [head, end] = around(disposition);
         Request::form(&[head.as_bytes(), content, end.as_bytes()].concat())
     }
 
     pub(crate) fn form(body: &[u8]) -> Request {
+        Request::headed_form().body(body)
+    }
+
+    /// For a file that is sent as it is made: the bytes to send before its `length` bytes, and those after them.
+    pub(crate) fn large_upload(name: &str, length: u64, host: &str) -> [Vec<u8>; 2] {
+        let [part, end] = around(&file(name));
+        let length = length + part.len() as u64 + end.len() as u64;
+        let head = Request::headed_form().header("Content-Length", &length.to_string()).encode(host);
+        [[head, part.into_bytes()].concat(), end.into_bytes()]
+    }
+
+    fn headed_form() -> Request {
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
-        Request::new("POST", "/upload").header("Content-Type", &kind).body(body)
+        Request::new("POST", "/upload").header("Content-Type", &kind)
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Request {
@@ -55,6 +72,17 @@ impl Request {
         head += "\r\n";
         [head.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
     }
+}
+
+/// The disposition of a part that is a file.
+fn file(name: &str) -> String {
+    format!("form-data; name=\"file\"; filename=\"{}\"", quoted(name))
+}
+
+/// What stands before and after the content of a form's only part.
+fn around(disposition: &str) -> [String; 2] {
+    let head = format!("--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n");
+    [head, format!("\r\n--{BOUNDARY}--\r\n")]
 }
 
 /// A file name inside the quotes of a header.
@@ -86,6 +114,13 @@ mod tests {
         assert_eq!(get, b"GET / HTTP/1.1\r\nHost: h:1\r\nA: b\r\n\r\n");
         let post = Request::new("POST", "/x").body(b"").encode("h");
         assert_eq!(post, b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_large_upload_is_an_upload_in_three_parts() {
+        let [before, after] = Request::large_upload("a\"b", 3, "h:1");
+        let whole = Request::upload("a\"b", b"xyz").encode("h:1");
+        assert_eq!([&before, &b"xyz"[..], &after].concat(), whole);
     }
 
     #[test]

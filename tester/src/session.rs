@@ -67,7 +67,7 @@ impl Session {
     }
 
     pub(crate) fn execute(&self, command: &str) -> Result<Ran, Stop> {
-        self.execute_json(&format!("{{\"command\":{}}}", json::string(command)))
+        self.send(Request::command(command))?.ran()
     }
 
     pub(crate) fn execute_for(&self, command: &str, timeout_seconds: &str) -> Result<Ran, Stop> {

@@ -7,6 +7,7 @@ mod harness;
 mod python;
 
 mod background;
+mod bench;
 mod client;
 mod config;
 mod confinement;
