@@ -171,9 +171,7 @@ impl Parser {
     /// Splits at the first place where a delimiter begins or, at the end of `text`, may begin.
     fn split_at_delimiter<'a>(&self, text: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let mut searched = 0;
-        while let Some(rest) = text.get(searched..)
-            && let Some(found) = rest.iter().position(|b| *b == b'\r')
-        {
+        while let Some(found) = text.get(searched..).and_then(find_line_end) {
             let (before, from) = text.split_at_checked(searched + found).unwrap_or((text, b""));
             if from.iter().zip(&self.delimiter).all(|(byte, expected)| byte == expected) {
                 return (before, from);
@@ -228,6 +226,22 @@ impl Parser {
         self.head.push(byte);
         if self.head.ends_with(b"\r\n\r\n") { part_head(&self.head).map(Some) } else { Ok(None) }
     }
+}
+
+/// Where the first CRLF begins, or may begin at the end. Many bytes are looked at in one step: it is most of what reading an
+/// upload costs.
+fn find_line_end(text: &[u8]) -> Option<usize> {
+    let is_line_end = |byte: &u8, next: &u8| (*byte == b'\r') & (*next == b'\n');
+    let (blocks, _) = text.as_chunks::<32>();
+    let (shifted, _) = text.get(1..)?.as_chunks::<32>();
+    let has_none = |(block, shifted): &(&[u8; 32], &[u8; 32])| {
+        !block.iter().zip(*shifted).fold(false, |found, (byte, next)| found | is_line_end(byte, next))
+    };
+    let without = blocks.iter().zip(shifted).take_while(has_none).count() * 32;
+    let rest = text.get(without..)?;
+    let nexts = rest.iter().skip(1).chain(b"\n");
+    let found = rest.iter().zip(nexts).position(|(byte, next)| is_line_end(byte, next))?;
+    Some(without + found)
 }
 
 /// Reads the header lines of a part. All but Content-Disposition are checked and dropped.

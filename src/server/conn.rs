@@ -14,7 +14,7 @@ use crate::http::response::{Payload, Response};
 use crate::log;
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -67,8 +67,8 @@ impl fmt::Display for CloseReason {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
-        Ok(Self { wire: Wire::new(stream)?, input: Vec::new(), begun: None })
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr) -> io::Result<Self> {
+        Ok(Self { wire: Wire::new(stream, peer)?, input: Vec::new(), begun: None })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

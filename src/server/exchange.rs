@@ -84,8 +84,7 @@ impl<'a> Exchange<'a> {
             Payload::Stream(stream) => self.write_stream(head, &mut pace, |out| stream.write_to(out)),
             Payload::Empty => self.wire.write([&head], &mut pace),
             Payload::File { file, offset, length } => {
-                self.wire.write([&head], &mut pace)?;
-                self.wire.write_file(file, *offset, *length, &mut pace)
+                self.wire.write_file(&head, file, *offset, *length, &mut pace)
             }
         }
     }

@@ -291,8 +291,8 @@ impl Waiting<'_> {
             let lack = match is_full {
                 true => None,
                 false => match self.listener.accept() {
-                    Ok((stream, _)) => {
-                        self.admit(stream);
+                    Ok((stream, peer)) => {
+                        self.admit(stream, peer);
                         continue;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -313,8 +313,8 @@ impl Waiting<'_> {
         }
     }
 
-    fn admit(&mut self, stream: TcpStream) {
-        match Connection::new(stream) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+        match Connection::new(stream, peer) {
             Ok(connection) => self.keep(connection),
             Err(error) => log::debug(format_args!("a connection was gone at once: {error}")),
         }

@@ -4,17 +4,25 @@
 
 use super::Limits;
 use crate::deadline::Deadline;
-use crate::sys::poll::{PollFd, poll, read_append, send_file};
+use crate::sys::poll::{PollFd, limit_send_buffer, poll, read_append};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// How much is read at once: of a head, and of a body.
 pub(super) const HEAD_READ_BYTES: usize = 4 << 10;
-pub(super) const BODY_READ_BYTES: usize = 64 << 10;
+pub(super) const BODY_READ_BYTES: usize = 256 << 10;
+
+/// How much of a file is read at once. Between processes of one machine this is faster than sendfile(2), whose pages the
+/// reader finds in no cache of its processor.
+const FILE_READ_BYTES: usize = 256 << 10;
+
+/// How much of a file is on the way to a peer on this machine. It is there at once, so more on the way brings nothing; as
+/// little as this is still in the processor's cache when the peer reads it, which then takes half the time.
+const LOCAL_SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// How much a connection that is being closed may still send, and for how long. Enough that a client which sends a large
 /// body without looking comes to see the answer.
@@ -27,6 +35,15 @@ const PARTING_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
+    place: Place,
+}
+
+/// Where the peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On this machine, as far as can be told.
+    Here,
+    Elsewhere,
 }
 
 /// Why reading or writing did not go on.
@@ -79,10 +96,11 @@ impl Pace {
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream })
+        let place = if peer.ip().to_canonical().is_loopback() { Place::Here } else { Place::Elsewhere };
+        Ok(Self { stream, place })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -127,20 +145,33 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes this part of a file. A file that has become shorter breaks the connection: what was promised can not be
-    /// kept, and nothing else may be taken for it.
+    /// Writes this part of a file, and before it the head. A file that has become shorter breaks the connection: what was
+    /// promised can not be kept, and nothing else may be taken for it.
     pub(super) fn write_file(
         &self,
-        file: &File,
+        head: &[u8],
+        mut file: &File,
         offset: u64,
         length: u64,
         pace: &mut Pace,
     ) -> Result<(), Fault> {
-        let (mut at, end) = (offset, offset.saturating_add(length));
-        while at < end {
-            let count =
-                self.when_writable(pace, || send_file(self.stream.as_fd(), file.as_fd(), at, end - at))?;
-            at += count as u64;
+        if self.place == Place::Here && length > LOCAL_SEND_BUFFER_BYTES as u64 {
+            limit_send_buffer(&self.stream, LOCAL_SEND_BUFFER_BYTES)?;
+        }
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        let (mut before, mut left) = (head, length);
+        let mut piece = Vec::new();
+        while left > 0 || !before.is_empty() {
+            piece.clear();
+            let room = usize::try_from(left).unwrap_or(usize::MAX).min(FILE_READ_BYTES);
+            if room > 0 && read_append(file.as_fd(), &mut piece, room)? == 0 {
+                return Err(Fault::Broken(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.write([before, &piece], pace)?;
+            before = b"";
+            left -= piece.len() as u64;
         }
         Ok(())
     }

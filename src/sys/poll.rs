@@ -1,4 +1,5 @@
-//! Waiting for descriptors, and the pipes that are waited for: poll(2), pipe(2), read(2), listen(2).
+//! Waiting for descriptors, and the pipes and sockets that are waited for: poll(2), pipe(2), read(2), listen(2),
+//! setsockopt(2).
 //!
 //! [`poll`] keeps to an instant however often signals interrupt it. It does not own descriptors, and it knows only
 //! what the kernel said last.
@@ -6,7 +7,7 @@
 use super::{check, check_length, retry};
 use std::io;
 use std::marker::PhantomData;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -181,26 +182,25 @@ pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> 
     retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))
 }
 
-/// Sends at most `length` bytes of a file from `offset` on, without copying them (sendfile(2)); returns how many, 0 at the
-/// end of the file.
+/// Bounds how much of what is written may be on its way (`SO_SNDBUF`, socket(7)), instead of letting the kernel find out.
 ///
 /// # Errors
-/// `EAGAIN` when the socket takes nothing now, and whatever else sendfile(2) reports.
-pub fn send_file(
-    socket: BorrowedFd<'_>,
-    file: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-) -> io::Result<usize> {
-    let mut offset =
-        libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
-    let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST_SENT_BYTES);
-    // SAFETY: the pointer is to a writable integer; the rest are integers, and both descriptors are open.
-    check_length(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut offset, length) })
+/// None in practice.
+pub fn limit_send_buffer(stream: &TcpStream, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let length = libc::socklen_t::try_from(size_of_val(&bytes)).unwrap_or(0);
+    // SAFETY: the pointer is to a live integer of the length given, and the descriptor is borrowed from an open stream.
+    check(unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            (&raw const bytes).cast(),
+            length,
+        )
+    })?;
+    Ok(())
 }
-
-/// One sendfile(2) at most, so that a deadline is looked at now and then.
-const MOST_SENT_BYTES: usize = 16 << 20;
 
 /// Lets this many connections wait to be accepted (std asks for 128). On Linux a second listen(2) just changes it.
 ///
