@@ -35,9 +35,9 @@ for byte; when signal N ended it, the exit code is 128+N. The checks end with 0 
 usage ends with 2. Set NO_COLOR for a report without colour.
 
 Bench is for a first word that is exactly that; write `tester --timeout 20 bench` for a host of this name. The floor of
-commands is a bare loop of spawn, read both pipes, wait; of many clients, as many such loops, and never fewer than there
-are processors; of output, the same pipeline into /dev/null; of files, `cp` by the server. The uploaded file and the
-copy are removed before they are written. What takes commands per second is better the higher its ratio, all else the
+commands is a bare loop of spawn, read both pipes, wait; of many clients, one such loop for each
+processor; of output, the same pipeline into /dev/null; of files, `cp` by the server. The uploaded file and the copy are
+removed before they are written. What takes commands per second is better the higher its ratio, all else the
 lower. It ends with 0 when nothing was wrong, even if something could not be measured.
 ";
 

@@ -71,7 +71,9 @@ fn a_server_that_runs_is_measured() {
     assert!((delivered - f64::from(8 << 20)).abs() < 1000.0, "{delivered}");
     let text = &result["measurements"]["text-100MiB"];
     assert_eq!((&text["truncated"], &text["ratio"]), (&Value::from(true), &Value::Null));
-    assert!(number(&result, "text-100MiB", "peak_memory_bytes") > f64::from(8 << 20));
+    // Half of it is told while it arrives, the other half is held.
+    let peak = number(&result, "text-100MiB", "peak_memory_bytes");
+    assert!((f64::from(4 << 20)..f64::from(16 << 20)).contains(&peak), "{peak}");
     assert!(number(&result, "loaded-rss", "server") > f64::from(1 << 20));
     assert_eq!(result["measurements"]["start"]["skipped"], Value::from("no -- SERVER"));
     assert_eq!(fs::read_dir(server.base()).unwrap().count(), 0, "something was left behind");

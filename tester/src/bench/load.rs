@@ -79,8 +79,7 @@ pub(super) enum Connections {
     New,
 }
 
-/// `true` from many clients at once, against as many bare loops: with fewer of them, less of a machine that others use
-/// too would be theirs, and nothing would overlap with what one of them waits for. Never fewer than processors.
+/// `true` from many clients at once, against a bare loop for each processor: the most that the machine is kept busy with.
 pub(super) fn crowded(
     bench: &Bench,
     round: Round,
@@ -98,7 +97,7 @@ pub(super) fn crowded(
     };
     let floor = || {
         let bare = |_| Bare::program("true", &[]).map(|mut bare| move || bare.run());
-        crowd((0..clients.max(process::processors())).map(bare).collect::<Result<_, _>>()?)
+        crowd((0..process::processors()).map(bare).collect::<Result<_, _>>()?)
     };
     let ((crowd, work), floor) = round.both(server, floor)?;
     Ok(Sample {

@@ -115,6 +115,8 @@ enum Running {
 const STARTS: usize = 10;
 const IDLE_CONNECTIONS: usize = 1000;
 const SPARE_DESCRIPTORS: usize = 16;
+/// Between the end of a server and the start of the next.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a server has to come to rest.
 const REST: Duration = Duration::from_millis(300);
 
@@ -192,7 +194,10 @@ impl Bench {
         let Running::Ours { words, server } = &mut self.running else {
             return Err("no command to start".to_owned());
         };
-        drop(server.take());
+        if server.take().is_some() {
+            // What the last one leaves to the kernel is done before the next one is timed.
+            thread::sleep(PAUSE);
+        }
         let (started, took) = Started::start(words, &self.session.server, self.wait)?;
         *server = Some(started);
         Ok(took)
