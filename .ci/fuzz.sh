@@ -11,10 +11,7 @@ export OUT=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 HOST=$(rustc --print host-tuple)
 export BINARIES=$OUT/$HOST/release
 
-command -v cargo-fuzz >/dev/null || {
-    echo 'installing cargo-fuzz'
-    cargo install --quiet --locked --debug --version 0.13.2 cargo-fuzz
-}
+command -v cargo-fuzz >/dev/null || .ci/tools.sh cargo
 cargo +nightly fuzz build --target-dir "$OUT"
 
 run() { # TARGET

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what .ci/run needs and starts a Docker engine. Quick where all of it is there already.
+# Installs what .ci/run needs, and starts a Docker engine or compiles cargo's tools. Quick where all of it is there already.
+#   .ci/tools.sh [cargo]
 set -euo pipefail
 
-PACKAGES=(binutils busybox-static curl docker.io git python3-venv qemu-user-static shellcheck)
+PACKAGES=(binutils busybox-static curl docker.io git python3-venv qemu-user-static shellcheck strace valgrind)
 LOG=/var/log/sandbox-runtime-ci-dockerd.log
 
 install_packages() {
@@ -55,9 +56,13 @@ start_engine() {
     exit 1
 }
 
+if [ "${1:-}" = cargo ]; then
+    install_cargo_tool cargo-deny 0.20.2
+    install_cargo_tool cargo-cyclonedx 0.5.9
+    ! rustup run nightly cargo --version >/dev/null 2>&1 || install_cargo_tool cargo-fuzz 0.13.2
+    exit
+fi
 install_packages
 install_targets
-install_cargo_tool cargo-deny 0.20.2
-install_cargo_tool cargo-cyclonedx 0.5.9
 start_engine
 docker version --format 'docker client {{.Client.Version}}, engine {{.Server.Version}}'
