@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_runtime::api::{ExecuteRequest, ExecuteResponse, Text, Unprocessable, to_json};
+use sandbox_runtime::api::{
+    EXECUTE_BEGINS, ExecuteRequest, ExecuteResponse, Text, Unprocessable, push_escaped, to_json,
+};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -36,14 +38,23 @@ fuzz_target!(|input: &[u8]| {
     }
 
     let (first, second) = input.split_at(input.len() / 2);
-    let answer = ExecuteResponse {
+    let mut answer = ExecuteResponse {
         stdout: Text(vec![input]),
         stderr: Text(vec![first, second]),
         exit_code: -9,
         timed_out: false,
         truncated: true,
     };
-    let answer: Value = serde_json::from_slice(&to_json(&answer)).unwrap();
+    let whole = answer.to_json();
+    // The same, when a part of standard output has been told before.
+    let valid = std::str::from_utf8(input).map_or_else(|error| error.valid_up_to(), str::len);
+    let (told, rest) = input.split_at(valid);
+    let mut parts = EXECUTE_BEGINS.to_vec();
+    push_escaped(told, &mut parts);
+    answer.stdout = Text(vec![rest]);
+    answer.write_rest(&mut parts).unwrap();
+    assert_eq!(parts, whole);
+    let answer: Value = serde_json::from_slice(&whole).unwrap();
     assert_eq!(answer["stdout"].as_str(), Some(&*String::from_utf8_lossy(input)));
     let both = format!("{}{}", String::from_utf8_lossy(first), String::from_utf8_lossy(second));
     assert_eq!(answer["stderr"].as_str(), Some(both.as_str()));

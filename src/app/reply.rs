@@ -145,9 +145,7 @@ fn denied() -> Response {
 pub(super) fn not_downloaded(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
-        files::Error::Io { source, .. } => {
-            message(system_fault(source), &format!("File download failed: {error}"))
-        }
+        files::Error::Io { .. } => message(system_fault(error), &format!("File download failed: {error}")),
         _ => message(404, "File not found"),
     }
 }
@@ -155,16 +153,14 @@ pub(super) fn not_downloaded(error: &files::Error) -> Response {
 pub(super) fn not_listed(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
-        files::Error::Io { source, .. } => {
-            message(system_fault(source), &format!("List files failed: {error}"))
-        }
+        files::Error::Io { .. } => message(system_fault(error), &format!("List files failed: {error}")),
         _ => message(404, "Path is not a directory"),
     }
 }
 
 pub(super) fn not_looked_up(error: &files::Error) -> Response {
     match error {
-        files::Error::Io { source, .. } => message(system_fault(source), &format!("Exists failed: {error}")),
+        files::Error::Io { .. } => message(system_fault(error), &format!("Exists failed: {error}")),
         _ => denied(),
     }
 }
@@ -174,7 +170,7 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
         files::Error::Denied => return denied(),
         files::Error::NotPermitted(_) => 403,
         files::Error::NoSpace(_) => 507,
-        files::Error::Io { source, .. } => system_fault(source),
+        files::Error::Io { .. } => system_fault(error),
         _ => 400,
     };
     let why = match error.raw_os_error() {
@@ -186,17 +182,14 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
 
 /// What is left when an operation on a file fails. Only a broken disk is the server's own fault. A shortage of descriptors
 /// or memory can be a client's doing, and passes; everything else comes of what was asked for.
-fn system_fault(error: &std::io::Error) -> u16 {
+fn system_fault(error: &files::Error) -> u16 {
     const EIO: i32 = 5;
-    const ENOMEM: i32 = 12;
     const ENODEV: i32 = 19;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
     const ESTALE: i32 = 116;
     const EUCLEAN: i32 = 117;
     match error.raw_os_error() {
         Some(EIO | ENODEV | ESTALE | EUCLEAN) => 500,
-        Some(ENOMEM | ENFILE | EMFILE) => 429,
+        _ if error.is_lack() => 429,
         _ => 400,
     }
 }

@@ -22,6 +22,7 @@ use super::mark::Mark;
 use super::tree::kill_tree;
 use super::{Client, Command, Ending, Error, Outcome, REST, Runner, Subject};
 use crate::deadline::Deadline;
+use crate::sys::is_lack;
 use crate::sys::poll::{Input, PollFd, pipe, poll, widen_pipe};
 use crate::sys::process::{ExitStatus, Pid, has_ended, pidfd, reap};
 use crate::sys::spawn::{Spawn, is_executable};
@@ -155,6 +156,7 @@ impl Runner {
         while let Some(candidate) = candidates.following() {
             match is_executable(spawn.directory, candidate).and_then(|()| spawn.start(candidate)) {
                 Ok(leader) => return Ok(leader),
+                // Another would fare no better.
                 Err(cause) if is_lack(&cause) => return Err(Error { subject: Subject::Resources, cause }),
                 Err(cause) if is_absence(&refusal) => refusal = cause,
                 Err(_) => {}
@@ -194,13 +196,6 @@ const UNTOLD_STREAM_BYTES: usize = 8 << 20;
 
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// No process, no memory or no descriptor (`ENFILE`, `EMFILE`; the numbers are Linux's): another candidate would fare no
-/// better.
-fn is_lack(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
-        || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// A command that was started and is not reaped yet.

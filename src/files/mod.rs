@@ -23,6 +23,7 @@ pub use replacement::Replacement;
 pub use root::Root;
 
 use crate::sys::fs::{self, Kind, Stat};
+use crate::sys::is_lack;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::{error, fmt, io};
@@ -124,6 +125,11 @@ impl Error {
     /// It tells that the path leads nowhere, rather than that it must not be followed or that the system failed.
     fn is_about_the_path(&self) -> bool {
         matches!(self, Error::NotFound | Error::NotADirectory | Error::BadPath(_) | Error::NotPermitted(_))
+    }
+
+    /// The system has run out of something that comes back.
+    pub fn is_lack(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if is_lack(source))
     }
 
     /// The errno that the kernel gave, or would give (errno(3)); none for what is refused by our own rules.

@@ -18,6 +18,7 @@ pub use listen::{Error, Listen};
 use crate::app::App;
 use crate::deadline::Deadline;
 use crate::log;
+use crate::sys::is_lack;
 use crate::sys::poll::{PollFd, pipe, poll, read, widen_backlog};
 use crate::sys::process::{most_descriptors, unblock_all_signals};
 use conn::{Connection, Next};
@@ -319,9 +320,4 @@ impl Waiting<'_> {
             Err(error) => log::debug(format_args!("a connection was gone at once: {error}")),
         }
     }
-}
-
-/// `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`, as accept(2) gives them; the numbers are Linux's.
-fn is_lack(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105))
 }

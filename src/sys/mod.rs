@@ -24,6 +24,15 @@ fn check_length(returned: isize) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
+/// Whether the kernel has run out of something that comes back: processes, memory, descriptors, buffers. A descriptor that does
+/// not block reports the first of these too, when there is nothing to read (`EAGAIN`).
+pub fn is_lack(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOBUFS)
+    )
+}
+
 /// Makes a call again for as long as a signal interrupts it (`EINTR`, signal(7)).
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
