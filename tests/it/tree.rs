@@ -189,14 +189,17 @@ impl Attempt {
         fs::metadata(self.base.join(format!("beat-{}", self.number))).map_or(0, |file| file.len())
     }
 
-    /// Waits until the technique has been used.
-    fn wait_for_escape(&self) {
-        let is_out = || match self.escape.seen {
+    /// Whether the technique has been used.
+    fn is_out(&self) -> bool {
+        match self.escape.seen {
             Processes(least) => processes_with(&self.number).len() >= least,
             Beat => self.beats() > 3,
-        };
+        }
+    }
+
+    fn wait_for_escape(&self) {
         assert!(
-            eventually(is_out),
+            eventually(|| self.is_out()),
             "{}: it did not happen: {:?}",
             self.escape.name,
             processes_with(&self.number)
@@ -253,19 +256,28 @@ fn nothing_survives_the_deadline_and_the_answer_is_on_time() {
     let deadline = Duration::from_millis(2500);
     let times = Mutex::new(Vec::new());
     for_each_escape(ESCAPES, |escape| {
-        let Some(mut attempt) = Attempt::new(&server, escape) else { return };
-        let try_it = |attempt: &Attempt| {
-            thread::scope(|scope| {
+        if lacks(escape.interpreter) {
+            return;
+        }
+        // `None`: the machine was too busy to let it happen before the deadline.
+        let try_it = || {
+            let attempt = Attempt::new(&server, escape).unwrap();
+            let (is_out, ran) = thread::scope(|scope| {
                 let ran = scope.spawn(|| server.execute(&attempt.command));
-                attempt.wait_for_escape();
-                ran.join().unwrap()
-            })
+                let mut is_out = false;
+                eventually(|| {
+                    is_out = attempt.is_out();
+                    is_out || ran.is_finished()
+                });
+                (is_out, ran.join().unwrap())
+            });
+            is_out.then_some((attempt, ran))
         };
-        let mut ran = try_it(&attempt);
+        let tried = || (0..3).find_map(|_| try_it()).expect(escape.name);
+        let (mut attempt, mut ran) = tried();
         // A chain that is started again and again is chased for a bounded time; on a busy machine it may be ahead once.
         if matches!(escape.seen, Beat) && attempt.is_beating() {
-            attempt = Attempt::new(&server, escape).unwrap();
-            ran = try_it(&attempt);
+            (attempt, ran) = tried();
         }
         attempt.check_no_survivors();
         assert_eq!(ran.json["timed_out"], true, "{}: {ran:?}", escape.name);
