@@ -12,6 +12,7 @@ mod command;
 mod leftovers;
 mod mark;
 mod run;
+mod running;
 mod tree;
 
 pub use capture::Captured;
