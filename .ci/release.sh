@@ -4,13 +4,14 @@
 #   sandbox-runtime-VERSION.oci.tar    the image (--target runtime) for both machines, an OCI archive with labels
 #   sandbox-runtime-VERSION.cdx.json   what is in it (CycloneDX)
 #   SHA256SUMS
-# Built is what is committed. Nothing is uploaded or signed. Needs git, cargo, cargo-cyclonedx, docker, python3.
+# Built is what is committed. Nothing is uploaded or signed. Needs git, cargo, python3 from 3.11 on.
 set -euo pipefail
 
 mkdir -p "${1:?usage: release.sh DIRECTORY [SOURCE-URL]}"
 out=$(cd "$1" && pwd) source_url=${2:-unknown}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 MACHINES=(x86_64 aarch64)
+SBOM=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/sbom
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -20,8 +21,9 @@ export SOURCE_DATE_EPOCH
 git archive --prefix source/ HEAD | tar --directory "$work" --extract
 target=${CARGO_TARGET_DIR:-$PWD/target}/release-build
 cd "$work/source"
-version=$(cargo metadata --locked --no-deps --format-version 1 |
-    python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "sandbox-runtime"))')
+metadata=$work/metadata.json
+cargo metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-musl >"$metadata"
+version=$(python3 -c 'import json, sys; print(next(p["version"] for p in json.load(open(sys.argv[1]))["packages"] if p["name"] == "sandbox-runtime"))' "$metadata")
 
 # Paths of this machine would be in the text of panics. These flags come after those of .cargo/config.toml;
 # RUSTFLAGS in the environment would replace those, and the binary would not be static.
@@ -34,10 +36,11 @@ for machine in "${MACHINES[@]}"; do
     install -m 0555 "$target/$triple/release/sandbox-runtime" "$out/sandbox-runtime-$machine"
 done
 
-cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
-    --override-filename sandbox-runtime.cdx --manifest-path Cargo.toml 2>/dev/null
-# Its paths are this machine's; names, versions and checksums say the same.
-sed "s|$PWD|/source|g" sandbox-runtime.cdx.json >"$out/sandbox-runtime-$version.cdx.json"
+if ! "$SBOM/bin/python" -c 'import cyclonedx' 2>/dev/null; then
+    python3 -m venv --clear "$SBOM"
+    "$SBOM/bin/pip" install --quiet cyclonedx-python-lib==11.12.0
+fi
+"$SBOM/bin/python" .ci/sbom.py "$metadata" Cargo.lock "$revision" "$SOURCE_DATE_EPOCH" >"$out/sandbox-runtime-$version.cdx.json"
 
 python3 .ci/oci-image.py --epoch "$SOURCE_DATE_EPOCH" --output "$out/sandbox-runtime-$version.oci.tar" \
     --version "$version" --revision "$revision" --source "$source_url" "${MACHINES[@]/#/$out/sandbox-runtime-}"
