@@ -93,17 +93,22 @@ impl Runner {
     }
 
     /// Reads what is in the pipes at the end, and what still comes while the grace lasts. However slow the machine is, what
-    /// was written before the end is all read.
+    /// was written before the end is all read: nothing is told meanwhile, which takes longer than reading. Without a limit,
+    /// what is more than a pipe holds is told all the same, and has to wait for the client.
     fn drain(&self, running: &mut Running, client: &mut dyn Client, grace: Duration) {
         let (quiet, last) = (Deadline::within(grace), Deadline::within(LONGEST_GRACE));
         let enough = running.arrived() + WIDE_PIPE_BYTES as u64;
-        while !running.is_over()
-            && (!last.has_passed() || running.arrived() < enough)
-            && running.stdout.capture.untold() <= self.limits.buffer_bytes + MOST_UNTOLD_BYTES
-            && running.wait(quiet, None, None) == Event::Progress
-        {
+        let most =
+            self.limits.output_bytes.map_or(self.limits.buffer_bytes + MOST_UNTOLD_BYTES, |_| usize::MAX);
+        while !running.is_over() && (!last.has_passed() || running.arrived() < enough) {
+            let is_much = running.stdout.capture.untold() > most;
             // Whether the client is still there shows when the rest is sent.
-            let _told = running.tell(client);
+            let _told = is_much.then(|| running.tell(client));
+            let peer = client.descriptor().filter(|_| is_much && client.is_behind());
+            let peer = peer.map(|descriptor| Peer { descriptor, is_silent: true, is_behind: true });
+            if running.wait(quiet, peer, None) != Event::Progress {
+                return;
+            }
         }
     }
 
