@@ -23,9 +23,9 @@ Runs a command in a sandbox runtime, then checks everything the runtime promises
   tester bench [options] [ip] [port] -- SERVER...   start this command as the server, measure it, stop it
 
   --rounds N          each measurement is taken so often, and the median counts (5)
-  --only NAME,...     these measurements only (spawn-true, spawn-tiny, echo, clients-1, clients-4, clients-16,
-                      clients-64, connections-1, connections-16, health-load, text-100MiB, nul-100MiB, upload-256MiB,
-                      download-256MiB, loaded-rss, start, idle-rss, idle-pss, idle-connections)
+  --only NAME,...     these measurements only (start, idle-rss, idle-pss, idle-connections, spawn-true,
+                      spawn-tiny, echo, clients-1, clients-4, clients-16, clients-64, connections-1, connections-16,
+                      health-load, text-100MiB, nul-100MiB, upload-256MiB, download-256MiB, loaded-rss)
   --pid PID           the server's process, to measure its memory and its share of the processors
   --json              one JSON object in place of the table, in seconds and bytes
   --timeout SECONDS   how long one exchange may take (120)

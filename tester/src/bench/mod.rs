@@ -47,8 +47,18 @@ const fn measure(
     Measurement { name, unit, take }
 }
 
-/// In the order in which they are taken: each round ends with a server that has just been started.
-const MEASUREMENTS: &[Measurement] = &[
+/// In the order in which they are taken: first all rounds of those that start the server, as the many connections of the others
+/// would stay with the kernel for a minute, and in the way of whoever listens at the same port.
+const MEASUREMENTS: [&[Measurement]; 2] = [STARTING, RUNNING];
+
+const STARTING: &[Measurement] = &[
+    measure("start", Unit::Seconds, |bench, _| bench.starts()),
+    measure("idle-rss", Unit::Bytes, |bench, _| bench.idle_memory(process::resident_bytes)),
+    measure("idle-pss", Unit::Bytes, |bench, _| bench.idle_memory(process::proportional_bytes)),
+    measure("idle-connections", Unit::Bytes, |bench, _| bench.idle_connections()),
+];
+
+const RUNNING: &[Measurement] = &[
     measure("spawn-true", Unit::Seconds, |bench, round| {
         load::sequential(bench, round, "true", Bare::program("true", &[])?)
     }),
@@ -73,10 +83,6 @@ const MEASUREMENTS: &[Measurement] = &[
     measure("upload-256MiB", Unit::Seconds, |bench, round| bulk::upload(bench, round)),
     measure("download-256MiB", Unit::Seconds, |bench, round| bulk::download(bench, round)),
     measure("loaded-rss", Unit::Bytes, |bench, _| bench.memory(process::resident_bytes)),
-    measure("start", Unit::Seconds, |bench, _| bench.starts()),
-    measure("idle-rss", Unit::Bytes, |bench, _| bench.idle_memory(process::resident_bytes)),
-    measure("idle-pss", Unit::Bytes, |bench, _| bench.idle_memory(process::proportional_bytes)),
-    measure("idle-connections", Unit::Bytes, |bench, _| bench.idle_connections()),
 ];
 
 /// The error is a sentence for the user, like "nothing was measured" or "one answer was wrong".
@@ -139,9 +145,13 @@ impl Bench {
     }
 
     fn rounds(&mut self, options: &Options) -> Vec<Row> {
+        MEASUREMENTS.iter().flat_map(|measurements| self.rounds_of(measurements, options)).collect()
+    }
+
+    fn rounds_of(&mut self, measurements: &'static [Measurement], options: &Options) -> Vec<Row> {
         let chosen =
             |measurement: &&Measurement| options.only.is_empty() || options.only.contains(&measurement.name);
-        let chosen: Vec<_> = MEASUREMENTS.iter().filter(chosen).collect();
+        let chosen: Vec<_> = measurements.iter().filter(chosen).collect();
         let mut taken: Vec<_> = chosen.iter().map(|_| (Vec::new(), None)).collect();
         for round in 0..options.rounds {
             for (measurement, (samples, stop)) in chosen.iter().zip(&mut taken) {

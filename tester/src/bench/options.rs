@@ -91,7 +91,8 @@ fn number<T: std::str::FromStr + PartialOrd + From<u8> + std::fmt::Display>(
 }
 
 fn names(list: &str) -> Result<Vec<&'static str>, Error> {
-    let known = |name: &str| MEASUREMENTS.iter().find(|measurement| measurement.name == name);
+    let known =
+        |name: &str| MEASUREMENTS.iter().copied().flatten().find(|measurement| measurement.name == name);
     list.split(',')
         .map(|name| Ok(known(name).ok_or_else(|| Error::UnknownMeasurement(name.to_owned()))?.name))
         .collect()
