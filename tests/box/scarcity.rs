@@ -22,10 +22,14 @@ fn a_command_that_takes_all_memory_dies_and_the_server_does_not() {
         container.check_health();
         container.probe("exit 7", 7);
     }
-    // Many small ones do the same.
+    // Many small ones do the same, as soon as enough of them are there at the same moment.
     let hog = || container.execute("/probe hog 60").exit_code();
-    let codes = container.healthy_during(&[&hog as &(dyn Fn() -> i64 + Sync); 8]);
-    assert!(codes.iter().all(|code| [0, -9].contains(code)) && codes.contains(&-9), "{codes:?}");
+    let is_short = || {
+        let codes = container.healthy_during(&[&hog as &(dyn Fn() -> i64 + Sync); 8]);
+        assert!(codes.iter().all(|code| [0, -9].contains(code)), "{codes:?}");
+        codes.contains(&-9)
+    };
+    assert!((0..10).any(|_| is_short()));
     assert_eq!(container.server().inner_pid(), server.inner_pid());
     container.check_no_zombies();
 }
