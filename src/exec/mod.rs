@@ -49,10 +49,13 @@ pub struct Limits {
     pub leftovers: usize,
 }
 
+/// How much is kept of a stream by default; and of standard error where standard output has no limit.
+const DEFAULT_OUTPUT_BYTES: usize = 8 << 20;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            output_bytes: Some(8 << 20),
+            output_bytes: Some(DEFAULT_OUTPUT_BYTES),
             buffer_bytes: 64 << 10,
             commit_after: Duration::from_millis(500),
             leftovers: 512,

@@ -2,7 +2,7 @@
 
 use super::capture::Capture;
 use super::mark::Mark;
-use super::{Client, Limits, REST};
+use super::{Client, DEFAULT_OUTPUT_BYTES, Limits, REST};
 use crate::deadline::Deadline;
 use crate::sys::poll::{Input, PollFd, poll, widen_pipe};
 use crate::sys::process::{Pid, has_ended, pidfd};
@@ -15,9 +15,6 @@ const REST_EVERY_BYTES: u64 = 1 << 20;
 
 /// How much a pipe holds once much comes through it; Linux begins with 64 KiB.
 pub(super) const WIDE_PIPE_BYTES: usize = 1 << 20;
-
-/// How much is kept of a stream that is not told while it arrives, where there is no limit.
-const UNTOLD_STREAM_BYTES: usize = 8 << 20;
 
 /// How often a process is looked at where the kernel has no pidfd.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -35,7 +32,7 @@ pub(super) struct Running {
 }
 
 /// Whether standard output is told while it arrives.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Telling {
     /// Not before there is more of it than this.
     NotYet {
@@ -87,7 +84,7 @@ impl Running {
             has_ended: false,
             process: pidfd(leader).ok(),
             stdout: Stream::new(stdout, limits.output_bytes),
-            stderr: Stream::new(stderr, Some(limits.output_bytes.unwrap_or(UNTOLD_STREAM_BYTES))),
+            stderr: Stream::new(stderr, Some(limits.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES))),
             telling: Telling::NotYet { buffer_bytes: limits.buffer_bytes },
         }
     }
@@ -148,38 +145,28 @@ impl Running {
 
     /// Passes on what can be told of standard output, once there is enough of it and as long as the client keeps up.
     pub(super) fn tell(&mut self, client: &mut dyn Client) -> io::Result<()> {
-        let capture = &mut self.stdout.capture;
         if client.is_behind() {
             client.catch_up()?;
         }
         match self.telling {
             _ if client.is_behind() => return Ok(()),
-            Telling::NotYet { buffer_bytes } if capture.untold() <= buffer_bytes => return Ok(()),
+            Telling::NotYet { buffer_bytes } if self.stdout.capture.untold() <= buffer_bytes => return Ok(()),
             Telling::NotYet { .. } => {
                 self.telling = Telling::Begun;
                 self.stdout.widen();
             }
             Telling::Begun => {}
         }
-        let capture = &mut self.stdout.capture;
-        let part = capture.tellable();
-        let count = part.len();
-        client.take(part)?;
-        capture.told(count);
-        Ok(())
+        self.stdout.pass_on(Capture::tellable, client)
     }
 
     /// Sends something to a client that waits. Within standard output nothing can be said that does not change it, but for a
     /// little of itself.
     pub(super) fn nudge(&mut self, client: &mut dyn Client) -> io::Result<()> {
-        if self.telling != Telling::Begun {
-            return client.nudge();
+        match self.telling {
+            Telling::NotYet { .. } => client.nudge(),
+            Telling::Begun => self.stdout.pass_on(Capture::next_held, client),
         }
-        let part = self.stdout.capture.next_held();
-        let count = part.len();
-        client.take(part)?;
-        self.stdout.capture.told(count);
-        Ok(())
     }
 }
 
@@ -197,6 +184,15 @@ impl Stream {
         if let Some(pipe) = &self.pipe {
             let _refused = widen_pipe(pipe.as_fd(), WIDE_PIPE_BYTES);
         }
+    }
+
+    /// Gives this part of what is kept to the client, and keeps it no longer.
+    fn pass_on(&mut self, part: fn(&Capture) -> &[u8], client: &mut dyn Client) -> io::Result<()> {
+        let part = part(&self.capture);
+        let count = part.len();
+        client.take(part)?;
+        self.capture.told(count);
+        Ok(())
     }
 
     /// Takes what is there; at end-of-file the pipe is closed.
