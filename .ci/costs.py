@@ -148,9 +148,10 @@ def main():
     print(f"system calls of a command: {sum(calls.values()):.1f}")
     wrong = []
     for what, limits, numbers in [("", allowed, found), ("system call ", allowed_calls, calls)]:
-        for name in sorted(set(limits) | set(numbers), key=list({**limits, **numbers}).index):
+        for name in {**limits, **numbers}:
             number, limit = numbers.get(name), limits.get(name)
-            print(f"{what}{name}: {'none' if number is None else round(number, 2)}, allowed {limit:g}" if limit is not None else f"{what}{name}: {number:.2f}, not in the table")
+            shown = ["none" if value is None else f"{value:.2f}".rstrip("0").rstrip(".") for value in (number, limit)]
+            print(f"{what}{name}: {shown[0]}, allowed {shown[1]}")
             if limit is None or number is None or number > limit:
                 wrong.append(what + name)
     if wrong:

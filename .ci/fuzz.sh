@@ -11,7 +11,7 @@ export OUT=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 HOST=$(rustc --print host-tuple)
 export BINARIES=$OUT/$HOST/release
 
-command -v cargo-fuzz >/dev/null || .ci/tools.sh
+command -v cargo-fuzz >/dev/null || .ci/tools.sh fuzz
 cargo +nightly fuzz build --target-dir "$OUT"
 
 run() { # TARGET

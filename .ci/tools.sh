@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Installs what .ci/run needs and starts a Docker engine. Quick where all of it is there already.
+#   .ci/tools.sh        all of it
+#   .ci/tools.sh fuzz   what .ci/fuzz.sh needs, and no engine
 set -euo pipefail
 
 PACKAGES=(binutils busybox-static curl docker.io git python3-venv qemu-user-static shellcheck strace valgrind)
@@ -55,9 +57,15 @@ start_engine() {
     exit 1
 }
 
+install_fuzz() { install_cargo_tool cargo-fuzz 0.13.2; }
+
+if [ "${1:-}" = fuzz ]; then
+    install_fuzz
+    exit
+fi
 install_packages
 install_targets
 install_cargo_tool cargo-deny 0.20.2
-! rustup run nightly cargo --version >/dev/null 2>&1 || install_cargo_tool cargo-fuzz 0.13.2
+! rustup run nightly cargo --version >/dev/null 2>&1 || install_fuzz
 start_engine
 docker version --format 'docker client {{.Client.Version}}, engine {{.Server.Version}}'
