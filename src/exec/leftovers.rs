@@ -4,7 +4,7 @@
 //! One thread ([`Leftovers::drain`]) reads the pipes and throws away what comes, so that the writer neither blocks nor
 //! dies of SIGPIPE, and reaps the children. The number of pipes is bounded: past it the oldest is closed.
 
-use super::REST;
+use super::discard::rest;
 use crate::sys::poll::{PollFd, pipe, poll, read};
 use crate::sys::process::{Pid, reap};
 use std::fs::File;
@@ -77,11 +77,10 @@ impl Leftovers {
                 std::thread::sleep(LOOK_AGAIN);
                 continue;
             }
-            // Nobody waits for this.
-            std::thread::sleep(REST);
             let ready: Vec<bool> = waited.iter().map(PollFd::is_ready).collect();
             let (woken, ready) =
                 ready.split_first().map_or((false, &[][..]), |(woken, ready)| (*woken, ready));
+            rest(ready.iter().map(|is_ready| u32::from(*is_ready)).sum());
             let mut is_ready = ready.iter().copied();
             pipes.retain(|pipe| {
                 // Only a pipe that has reached its end, or is broken, gives nothing.

@@ -9,6 +9,7 @@
 
 mod capture;
 mod command;
+mod discard;
 mod leftovers;
 mod mark;
 mod run;
@@ -28,11 +29,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
-
-/// How long whoever reads output that nobody wants rests now and then. A few pairs of a writer and a reader that only ever
-/// wait for each other can keep everything else off the processors for minutes: some schedulers always run next whom the
-/// last one woke.
-const REST: Duration = Duration::from_micros(100);
 
 /// How much a command may do.
 #[derive(Clone, Copy, Debug)]

@@ -1,17 +1,15 @@
 //! A command that runs: one wait for whatever happens next, and what has come of its output.
 
 use super::capture::Capture;
+use super::discard::{Discarding, pace};
 use super::mark::Mark;
-use super::{Client, DEFAULT_OUTPUT_BYTES, Limits, REST};
+use super::{Client, DEFAULT_OUTPUT_BYTES, Limits};
 use crate::deadline::Deadline;
 use crate::sys::poll::{Input, PollFd, poll, widen_pipe};
 use crate::sys::process::{Pid, has_ended, pidfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// After how much output that is not kept there is a [`REST`].
-const REST_EVERY_BYTES: u64 = 1 << 20;
 
 /// How much a pipe holds once much comes through it; Linux begins with 64 KiB.
 pub(super) const WIDE_PIPE_BYTES: usize = 1 << 20;
@@ -46,6 +44,7 @@ pub(super) struct Stream {
     pub(super) pipe: Option<OwnedFd>,
     arrived: u64,
     pub(super) capture: Capture,
+    discarding: Option<Discarding>,
 }
 
 /// The connection of whoever waits.
@@ -172,7 +171,7 @@ impl Running {
 
 impl Stream {
     fn new(pipe: OwnedFd, limit_bytes: Option<usize>) -> Self {
-        Self { pipe: Some(pipe), arrived: 0, capture: Capture::new(limit_bytes) }
+        Self { pipe: Some(pipe), arrived: 0, capture: Capture::new(limit_bytes), discarding: None }
     }
 
     fn awaited(&self) -> PollFd<'_> {
@@ -201,10 +200,8 @@ impl Stream {
         let before = self.capture.left_out();
         match if input == Input::End { Ok(0) } else { self.capture.read(pipe.as_fd()) } {
             Ok(count) if count > 0 => self.arrived += count as u64,
-            _ => self.pipe = None,
+            _ => (self.pipe, self.discarding) = (None, None),
         }
-        if before / REST_EVERY_BYTES != self.capture.left_out() / REST_EVERY_BYTES {
-            std::thread::sleep(REST);
-        }
+        pace(&mut self.discarding, before, self.capture.left_out());
     }
 }
