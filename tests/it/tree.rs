@@ -41,6 +41,16 @@ const fn escape(name: &'static str, interpreter: &'static str, seen: Seen, text:
     Escape { name, interpreter, text, seen }
 }
 
+impl Escape {
+    /// A chain that is started again and again is chased for a bounded time; on a busy machine it may be ahead once.
+    fn tries(&self) -> usize {
+        match self.seen {
+            Processes(_) => 1,
+            Beat => 2,
+        }
+    }
+}
+
 const ESCAPES: &[Escape] = &[
     escape("a session of its own", "sh", Processes(3), "setsid SLEEP & SLEEP"),
     escape("a session of an orphan", "sh", Processes(3), "setsid -f SLEEP; SLEEP"),
@@ -118,7 +128,7 @@ const ESCAPES: &[Escape] = &[
         "perl",
         Beat,
         "use POSIX; open F, '>>', \"beat-$ARGV[0]\"; if (fork) { sleep 30 } setsid; exit if fork;\n\
-         $0 = 'init) S 1 1 1'; for (;;) { syswrite F, '.'; select undef, undef, undef, 0.005 }",
+         $0 = 'init) S 1 1 1'; for (1..12000) { syswrite F, '.'; select undef, undef, undef, 0.005 }",
     ),
     escape(
         "many threads",
@@ -139,7 +149,7 @@ const ESCAPES: &[Escape] = &[
          if os.fork(): os._exit(0)\n\
          beat = open('beat-' + __import__('sys').argv[1], 'ab', 0)\n\
          def work():\n\
-         \x20   while True: beat.write(b'.'); time.sleep(0.005)\n\
+         \x20   for _ in range(12000): beat.write(b'.'); time.sleep(0.005)\n\
          threading.Thread(target=work).start()\n\
          ctypes.CDLL(None).syscall(60, 0)",
     ),
@@ -158,10 +168,11 @@ const ESCAPES: &[Escape] = &[
     ),
 ];
 
+// They end after a minute, should one get away.
 const CHAIN: &str = "use POSIX; open F, '>>', \"beat-$ARGV[0]\"; if (fork) { sleep 30 }\n\
-                     for (;;) { setsid; syswrite F, '.'; exit if fork }";
+                     while (time < $^T + 60) { setsid; syswrite F, '.'; exit if fork }";
 const CHAIN_WITHOUT_ENVIRONMENT: &str = "env -i setsid -f perl -e 'use POSIX; open F, \">>\", \"beat-$ARGV[0]\";\n\
-                                         for (;;) { setsid; syswrite F, \".\"; exit if fork }' $1; SLEEP";
+                                         while (time < $^T + 60) { setsid; syswrite F, \".\"; exit if fork }' $1; SLEEP";
 
 /// One try of one technique.
 struct Attempt {
@@ -206,14 +217,15 @@ impl Attempt {
         );
     }
 
-    fn wait_for_no_survivors(&self) {
-        assert!(eventually(|| processes_with(&self.number).is_empty()), "{}", self.escape.name);
+    /// Whether nobody is there soon.
+    fn is_over(&self) -> bool {
         let at_rest = || {
             let before = self.beats();
             thread::sleep(Duration::from_millis(50));
             self.beats() == before
         };
-        assert!(!matches!(self.escape.seen, Beat) || eventually(at_rest), "{}", self.escape.name);
+        eventually(|| processes_with(&self.number).is_empty())
+            && (!matches!(self.escape.seen, Beat) || eventually(at_rest))
     }
 
     fn is_beating(&self) -> bool {
@@ -275,8 +287,7 @@ fn nothing_survives_the_deadline_and_the_answer_is_on_time() {
         };
         let tried = || (0..3).find_map(|_| try_it()).expect(escape.name);
         let (mut attempt, mut ran) = tried();
-        // A chain that is started again and again is chased for a bounded time; on a busy machine it may be ahead once.
-        if matches!(escape.seen, Beat) && attempt.is_beating() {
+        if escape.tries() > 1 && attempt.is_beating() {
             (attempt, ran) = tried();
         }
         attempt.check_no_survivors();
@@ -298,19 +309,25 @@ fn nothing_survives_a_client_that_is_gone() {
     let slowest = Mutex::new(Duration::ZERO);
     for_each_escape(ESCAPES, |escape| {
         for how in [Leave::Reset, Leave::Close] {
-            let Some(attempt) = Attempt::new(&server, escape) else { return };
-            let mut client = server.connect();
-            if how == Leave::Reset {
-                // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
-                client.send_request("GET", "/", &[], b"");
+            if lacks(escape.interpreter) {
+                return;
             }
-            client.send_command(&attempt.command);
-            attempt.wait_for_escape();
-            let left = Instant::now();
-            drop(client);
-            attempt.wait_for_no_survivors();
+            let leave = || {
+                let attempt = Attempt::new(&server, escape).unwrap();
+                let mut client = server.connect();
+                if how == Leave::Reset {
+                    // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
+                    client.send_request("GET", "/", &[], b"");
+                }
+                client.send_command(&attempt.command);
+                attempt.wait_for_escape();
+                let left = Instant::now();
+                drop(client);
+                attempt.is_over().then(|| left.elapsed())
+            };
+            let took = (0..escape.tries()).find_map(|_| leave()).expect(escape.name);
             let mut slowest = slowest.lock().unwrap();
-            *slowest = left.elapsed().max(*slowest);
+            *slowest = took.max(*slowest);
         }
     });
     let slowest = slowest.into_inner().unwrap();
