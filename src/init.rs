@@ -22,6 +22,9 @@ const FORWARDED: [Signal; 7] =
 /// The word that tells the second process to be the server.
 const SERVE: &str = "serve";
 
+/// What both processes are called.
+const NAME: &str = "sandbox-runtime";
+
 /// Starts the server with these arguments and these variables besides, and returns how it ended: its exit status, or 128 + the signal's number.
 ///
 /// # Errors
@@ -39,7 +42,7 @@ pub fn run(
     // It inherits the blocked signals, and lets them through when it is ready to take them. A group of its own, so that
     // Ctrl-C at a terminal reaches it once, from here, and not a second time from the terminal.
     let server = Command::new("/proc/self/exe")
-        .arg0("sandbox-runtime")
+        .arg0(NAME)
         .arg(SERVE)
         .args(arguments)
         .envs(variables)
@@ -68,6 +71,12 @@ pub fn run(
 /// None in practice.
 pub fn follow_parent() -> io::Result<()> {
     end_with_parent()
+}
+
+/// For the server: its name in lists of processes. The kernel took one from the file that was executed, "exe".
+pub fn take_name() {
+    // Nothing depends on it.
+    let _no_proc = std::fs::write("/proc/self/comm", NAME);
 }
 
 /// For whichever process knows a secret: no other process of the same user may look into it, and its environment, as far

@@ -51,6 +51,7 @@ fn serve(config: Config) -> Result<(), Error> {
     config.warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
     if config.follows_parent {
         init::follow_parent()?;
+        init::take_name();
     }
     let server = Server::bind(config.listen, config.server)?;
     let runner = Runner::new(Environment::new(config.environment), config.exec)?;

@@ -2,6 +2,7 @@
 
 use crate::harness::{Client, Server, StopOnDrop, eventually, own_sleep, processes_with, signal, zombies_of};
 use serde_json::json;
+use std::fs;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -102,6 +103,15 @@ fn signals_that_mean_nothing_to_the_server_do_nothing() {
         server.execute("echo well").check("well\n", "", 0);
     }
     assert_eq!(server.log(), log);
+}
+
+#[test]
+fn both_processes_have_the_program_s_name() {
+    let server = Server::start();
+    for pid in [server.init_pid(), server.pid()] {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        assert_eq!(name, "sandbox-runtime\n");
+    }
 }
 
 #[test]
