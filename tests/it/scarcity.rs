@@ -116,9 +116,13 @@ fn a_command_for_which_no_process_is_left_is_told_so() {
 
 #[test]
 fn health_answers_during_a_fork_bomb_and_nothing_is_left_of_it() {
+    if lacks("perl") {
+        return;
+    }
     let Some(server) = server_with_few_processes(60) else { return };
     let sleep = own_sleep(30);
-    let bomb = format!("sh -c ': {sleep}; b() {{ b | b & b | b & }}; b; while :; do b; done'");
+    // A shell would end when it can not fork, and leave the rest in the background, as it may.
+    let bomb = format!("perl -e 'for (;;) {{ fork }}' '{sleep}'");
     thread::scope(|scope| {
         let bomb = scope.spawn(|| {
             let mut client = server.connect();
@@ -131,7 +135,7 @@ fn health_answers_during_a_fork_bomb_and_nothing_is_left_of_it() {
             assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
             thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(bomb.join().unwrap().status, 200);
+        assert_eq!(bomb.join().unwrap().json()["timed_out"], true);
     });
     // Sixty that have been killed need some time to end.
     let answered = Instant::now();
