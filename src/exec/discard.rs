@@ -46,3 +46,22 @@ pub(super) fn pace(stream: &mut Option<Discarding>, before: u64, now: u64) {
 pub(super) fn rest(streams: u32) {
     std::thread::sleep(REST * streams);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn there_is_a_rest_after_each_piece_and_the_stream_counts_from_the_first_on() {
+        let mut stream = None;
+        pace(&mut stream, 0, REST_EVERY_BYTES - 1);
+        assert!(stream.is_none());
+        let begun = Instant::now();
+        pace(&mut stream, REST_EVERY_BYTES - 1, REST_EVERY_BYTES);
+        assert!(stream.is_some() && begun.elapsed() >= REST);
+        let (begun, mut other) = (Instant::now(), None);
+        pace(&mut other, 5, 3 * REST_EVERY_BYTES);
+        assert!(begun.elapsed() >= 2 * REST, "a rest is for each stream");
+    }
+}
