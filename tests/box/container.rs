@@ -49,6 +49,14 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// For whatever makes a container join its network or leave it, by `docker run`, by `docker rm`, or by ending. The Docker
+/// engine takes two locks of its network in either order (20.10: `getSvcRecords` against `processEndpointDelete`), so when
+/// that happens to two containers at once it can stop for good.
+pub(crate) fn joining_or_leaving() -> MutexGuard<'static, ()> {
+    static NETWORK: Mutex<()> = Mutex::new(());
+    NETWORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs the Docker client; what it prints.
 #[track_caller]
 fn docker(words: &[&str]) -> String {
@@ -91,6 +99,7 @@ impl Container {
         // .ci/box.sh finds by its label what a test that was killed has left.
         let label = format!("--label=sandbox-runtime-box={image}");
         let run = ["run", "--detach", "--name", &name, &label];
+        let _joining = joining_or_leaving();
         docker(&[&run[..], HARDEST, options, &[&image], arguments].concat());
         let format = "{{.State.Pid}} {{.NetworkSettings.IPAddress}}";
         let state = docker(&["inspect", "--format", format, &name]);
@@ -120,7 +129,7 @@ impl Container {
         Command::new("docker").args([&exec[..], words].concat()).output().unwrap();
     }
 
-    /// The exit status, once it has ended.
+    /// The exit status, once it has ended. Whoever ends it holds [`joining_or_leaving`] until then.
     #[track_caller]
     pub(crate) fn exit_code(&self) -> i32 {
         let ended = eventually_some(|| {
@@ -247,6 +256,7 @@ impl Drop for Container {
         if thread::panicking() {
             eprintln!("{}: {}", self.name, self.log());
         }
+        let _leaving = joining_or_leaving();
         drop(Command::new("docker").args(["rm", "--force", "--volumes", &self.name]).output());
     }
 }

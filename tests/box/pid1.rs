@@ -1,6 +1,6 @@
 //! The first process of a container: who reaps, who is signalled, how it ends.
 
-use crate::container::Container;
+use crate::container::{Container, joining_or_leaving};
 use crate::harness::{eventually, eventually_some};
 use serde_json::json;
 use std::net::TcpStream;
@@ -78,6 +78,7 @@ fn a_command_killed_by_somebody_else_is_answered_at_once_and_reaped() {
 fn when_told_to_stop_it_refuses_new_connections_and_lets_running_requests_end() {
     // P1-05
     let container = Container::with(&["--env=SANDBOX_SHUTDOWN_GRACE_SECONDS=10"], &[]);
+    let _leaving = joining_or_leaving();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe sleep 2"));
         assert!(eventually(|| !container.processes_with("/probe sleep 2").is_empty()));
@@ -94,6 +95,7 @@ fn when_told_to_stop_it_refuses_new_connections_and_lets_running_requests_end() 
 fn a_command_longer_than_the_grace_is_killed_with_all_it_started_and_told_so() {
     // P1-05
     let container = Container::start();
+    let _leaving = joining_or_leaving();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe escape 60"));
         assert!(eventually(|| container.processes_with("sleep 60").len() == 1));
@@ -110,6 +112,7 @@ fn a_command_longer_than_the_grace_is_killed_with_all_it_started_and_told_so() {
 #[test]
 fn a_second_signal_ends_the_wait() {
     let container = Container::with(&["--env=SANDBOX_SHUTDOWN_GRACE_SECONDS=60"], &[]);
+    let _leaving = joining_or_leaving();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe sleep 60"));
         assert!(eventually(|| !container.processes_with("/probe sleep 60").is_empty()));
@@ -128,6 +131,7 @@ fn an_idle_one_stops_at_once_by_every_signal_that_asks_for_it() {
         for signal in ["TERM", "INT", "HUP", "QUIT"] {
             scope.spawn(move || {
                 let container = Container::start();
+                let _leaving = joining_or_leaving();
                 let started = Instant::now();
                 container.signal(signal);
                 assert_eq!(container.exit_code(), 0, "{signal}");
@@ -146,6 +150,7 @@ fn a_server_that_dies_ends_the_container_with_its_status() {
         for (signal, target, code) in [("ABRT", 1, 134), ("6", 2, 134), ("4", 2, 132), ("9", 2, 137)] {
             scope.spawn(move || {
                 let container = Container::start();
+                let _leaving = joining_or_leaving();
                 if target == 1 {
                     container.signal(signal);
                 } else {
@@ -170,6 +175,7 @@ fn a_command_can_not_kill_or_stop_the_first_process_but_can_ask_it_to_end() {
         container.probe("exit 7", 7);
     }
     container.check_no_zombies();
+    let _leaving = joining_or_leaving();
     let _may_be_answered = container.request(
         "POST",
         "/execute",
@@ -222,7 +228,6 @@ fn it_reaps_and_tells_statuses_wherever_it_is_in_the_tree() {
         let server = container.server();
         assert!(server.inner_pid() > first, "{server:?}");
         check_layout(&container);
-        container.signal("TERM");
     }
 }
 
@@ -235,6 +240,7 @@ fn in_a_process_namespace_of_others_it_reaps_its_own_and_leaves_them_alone() {
     let container = Container::with(&[&shared], &[]);
     check_layout(&container);
     assert_eq!(container.processes_with("/probe sleep 300").len(), 1);
+    let _leaving = joining_or_leaving();
     container.signal("TERM");
     assert_eq!(container.exit_code(), 0);
     assert_eq!(pause.processes().len(), 1, "{:?}", pause.processes());
