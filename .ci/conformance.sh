@@ -12,11 +12,16 @@ VENV=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/sdk-$version
 LOG=$(mktemp)
 trap 'rm -f "$LOG"' EXIT
 
+# Two may run side by side.
+mkdir -p "${VENV%/*}"
+exec 9>"$VENV.lock"
+flock 9
 if ! "$VENV/bin/python" -c 'import k8s_agent_sandbox, httpx' 2>/dev/null; then
     echo "installing k8s-agent-sandbox $version"
     python3 -m venv --clear "$VENV"
     "$VENV/bin/pip" install --quiet "k8s-agent-sandbox[async]==$version"
 fi
+exec 9>&-
 
 # Its exit status cannot know what is meant, so what it prints decides; its last line says that it got to the end.
 timeout 300 "$VENV/bin/python" "$script" "$url" --extras 2>&1 | tee "$LOG" || true
