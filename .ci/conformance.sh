@@ -1,37 +1,25 @@
 #!/usr/bin/env bash
-# The real Python SDK against a running server:   .ci/conformance.sh SCRIPT URL SDK-VERSION
+# The real Python SDK, which this python has, against a running server:   .ci/conformance.sh SCRIPT URL PYTHON
 set -euo pipefail
 
-script=${1:?} url=${2:?} version=${3:?}
+script=${1:?} url=${2:?} python=${3:?}
 # Cases that may FAIL or LACK, by the script's names for them, each with the reason.
 KNOWN=(
     # Output is bytes here: CR and CRLF stay. The reference folds line ends.
     'direct: run translates CRLF and CR to LF (python text mode)'
 )
-VENV=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/sdk-$version
 LOG=$(mktemp)
 trap 'rm -f "$LOG"' EXIT
 
-# Two may run side by side.
-mkdir -p "${VENV%/*}"
-exec 9>"$VENV.lock"
-flock 9
-if ! "$VENV/bin/python" -c 'import k8s_agent_sandbox, httpx' 2>/dev/null; then
-    echo "installing k8s-agent-sandbox $version"
-    python3 -m venv --clear "$VENV"
-    "$VENV/bin/pip" install --quiet "k8s-agent-sandbox[async]==$version"
-fi
-exec 9>&-
-
 # Its exit status cannot know what is meant, so what it prints decides; its last line says that it got to the end.
-timeout 300 "$VENV/bin/python" "$script" "$url" --extras 2>&1 | tee "$LOG" || true
+timeout 300 "$python" "$script" "$url" --extras 2>&1 | tee "$LOG" || true
 tail -n 1 "$LOG" | grep -q '^---- PASS [1-9]' || {
-    echo "conformance.sh: SDK $version: the script did not get to its end" >&2
+    echo "conformance.sh: the script did not get to its end" >&2
     exit 1
 }
 sed -nE 's/^(FAIL|LACK)  //p' "$LOG" | sed 's/   \[.*//' | while read -r name; do
     printf '%s\n' "${KNOWN[@]}" | grep -qxF -- "$name" || {
-        echo "conformance.sh: SDK $version: $name" >&2
+        echo "conformance.sh: $name" >&2
         exit 1
     }
     echo "known: $name"

@@ -3,18 +3,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-VALIDATOR=1.37.0
 DEFINITIONS=../shared/k8s/crds
 SDK_CONTRACT=../shared/conformance/sdk_contract.py
-VENV=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/kubernetes-validate-$VALIDATOR
 export PYTHONDONTWRITEBYTECODE=1 # nothing is left in the source tree
 ID=sandbox-runtime-ci-kind-$$ # the images of this run
 
-"$VENV/bin/python" -c 'import kubernetes_validate' 2>/dev/null || {
-    echo "installing kubernetes-validate $VALIDATOR"
-    python3 -m venv --clear "$VENV"
-    "$VENV/bin/pip" install --quiet "kubernetes-validate==$VALIDATOR"
-}
+python=$(.ci/venv.sh kubernetes-validate kubernetes-validate==1.37.0)
 
 manifests() {
     local options=() broken
@@ -23,14 +17,14 @@ manifests() {
     else
         echo "SKIPPED: $DEFINITIONS is not here, so that only the pods in agent-sandbox's objects are checked"
     fi
-    "$VENV/bin/python" .ci/kind/manifests.py "${options[@]}" kind/*.yaml
+    "$python" .ci/kind/manifests.py "${options[@]}" kind/*.yaml
 
     # That the check can fail: each of these makes a good file a bad one.
     broken=$(mktemp --suffix .yaml)
     while IFS= read -r edit; do
         sed "$edit" kind/inject-init-container.yaml >"$broken"
         if cmp --quiet "$broken" kind/inject-init-container.yaml ||
-            "$VENV/bin/python" .ci/kind/manifests.py "${options[@]}" "$broken" >/dev/null; then
+            "$python" .ci/kind/manifests.py "${options[@]}" "$broken" >/dev/null; then
             echo "kind.sh: it went unnoticed: $edit" >&2
             rm "$broken"
             exit 1
@@ -58,7 +52,7 @@ script() {
     .ci/toolbox-image.sh "$ID:toolbox"
     .ci/python-image.sh "$ID:python" 2>/dev/null
     [ -e "$SDK_CONTRACT" ] || SDK_CONTRACT=''
-    "$VENV/bin/python" .ci/kind/scenarios.py "$ID:toolbox" "$ID:python" "$SDK_CONTRACT" "$@"
+    "$python" .ci/kind/scenarios.py "$ID:toolbox" "$ID:python" "$SDK_CONTRACT" "$@"
 }
 
 "$@"

@@ -11,7 +11,6 @@ mkdir -p "${1:?usage: release.sh DIRECTORY [SOURCE-URL]}"
 out=$(cd "$1" && pwd) source_url=${2:-unknown}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 MACHINES=(x86_64 aarch64)
-SBOM=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/sbom
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -36,11 +35,8 @@ for machine in "${MACHINES[@]}"; do
     install -m 0555 "$target/$triple/release/sandbox-runtime" "$out/sandbox-runtime-$machine"
 done
 
-if ! "$SBOM/bin/python" -c 'import cyclonedx' 2>/dev/null; then
-    python3 -m venv --clear "$SBOM"
-    "$SBOM/bin/pip" install --quiet cyclonedx-python-lib==11.12.0
-fi
-"$SBOM/bin/python" .ci/sbom.py "$metadata" Cargo.lock "$revision" "$SOURCE_DATE_EPOCH" >"$out/sandbox-runtime-$version.cdx.json"
+python=$(.ci/venv.sh sbom cyclonedx-python-lib==11.12.0)
+"$python" .ci/sbom.py "$metadata" Cargo.lock "$revision" "$SOURCE_DATE_EPOCH" >"$out/sandbox-runtime-$version.cdx.json"
 
 python3 .ci/oci-image.py --epoch "$SOURCE_DATE_EPOCH" --output "$out/sandbox-runtime-$version.oci.tar" \
     --version "$version" --revision "$revision" --source "$source_url" "${MACHINES[@]/#/$out/sandbox-runtime-}"
