@@ -1,57 +1,57 @@
 //! Python's way of writing errors, lists and numbers. Deployed clients match on these words, which the reference takes
 //! from Python and glibc; musl's differ.
 
+use crate::sys::errno;
 use std::io;
 
 /// `[Errno 2] No such file or directory: 'x'`, as `str(OSError)` gives it.
 pub(super) fn os_error(error: &io::Error, name: Option<&str>) -> String {
     // Kinds that are made without an errno.
-    let errno = error.raw_os_error().or(match error.kind() {
-        io::ErrorKind::NotFound => Some(2),
+    let number = error.raw_os_error().or(match error.kind() {
+        io::ErrorKind::NotFound => Some(errno::ENOENT),
         _ => None,
     });
-    let Some(errno) = errno else { return error.to_string() };
-    let words =
-        ERRORS.iter().find(|(number, _)| *number == errno).map_or("Unknown error", |(_, words)| words);
+    let Some(number) = number else { return error.to_string() };
+    let words = ERRORS.iter().find(|(known, _)| *known == number).map_or("Unknown error", |(_, words)| words);
     let name = name.map(|name| format!(": {}", string(name))).unwrap_or_default();
-    format!("[Errno {errno}] {words}{name}")
+    format!("[Errno {number}] {words}{name}")
 }
 
 /// The errors that starting a program or working with a file can have: Linux's numbers, the same on x86_64 and aarch64,
 /// and glibc's words (errno(3)).
 const ERRORS: [(i32, &str); 32] = [
-    (1, "Operation not permitted"),
-    (2, "No such file or directory"),
-    (4, "Interrupted system call"),
-    (5, "Input/output error"),
-    (6, "No such device or address"),
-    (7, "Argument list too long"),
-    (8, "Exec format error"),
-    (9, "Bad file descriptor"),
-    (10, "No child processes"),
-    (11, "Resource temporarily unavailable"),
-    (12, "Cannot allocate memory"),
-    (13, "Permission denied"),
-    (14, "Bad address"),
-    (16, "Device or resource busy"),
-    (17, "File exists"),
-    (18, "Invalid cross-device link"),
-    (19, "No such device"),
-    (20, "Not a directory"),
-    (21, "Is a directory"),
-    (22, "Invalid argument"),
-    (23, "Too many open files in system"),
-    (24, "Too many open files"),
-    (26, "Text file busy"),
-    (27, "File too large"),
-    (28, "No space left on device"),
-    (30, "Read-only file system"),
-    (36, "File name too long"),
-    (38, "Function not implemented"),
-    (40, "Too many levels of symbolic links"),
-    (80, "Accessing a corrupted shared library"),
-    (116, "Stale file handle"),
-    (122, "Disk quota exceeded"),
+    (errno::EPERM, "Operation not permitted"),
+    (errno::ENOENT, "No such file or directory"),
+    (errno::EINTR, "Interrupted system call"),
+    (errno::EIO, "Input/output error"),
+    (errno::ENXIO, "No such device or address"),
+    (errno::E2BIG, "Argument list too long"),
+    (errno::ENOEXEC, "Exec format error"),
+    (errno::EBADF, "Bad file descriptor"),
+    (errno::ECHILD, "No child processes"),
+    (errno::EAGAIN, "Resource temporarily unavailable"),
+    (errno::ENOMEM, "Cannot allocate memory"),
+    (errno::EACCES, "Permission denied"),
+    (errno::EFAULT, "Bad address"),
+    (errno::EBUSY, "Device or resource busy"),
+    (errno::EEXIST, "File exists"),
+    (errno::EXDEV, "Invalid cross-device link"),
+    (errno::ENODEV, "No such device"),
+    (errno::ENOTDIR, "Not a directory"),
+    (errno::EISDIR, "Is a directory"),
+    (errno::EINVAL, "Invalid argument"),
+    (errno::ENFILE, "Too many open files in system"),
+    (errno::EMFILE, "Too many open files"),
+    (errno::ETXTBSY, "Text file busy"),
+    (errno::EFBIG, "File too large"),
+    (errno::ENOSPC, "No space left on device"),
+    (errno::EROFS, "Read-only file system"),
+    (errno::ENAMETOOLONG, "File name too long"),
+    (errno::ENOSYS, "Function not implemented"),
+    (errno::ELOOP, "Too many levels of symbolic links"),
+    (errno::ELIBBAD, "Accessing a corrupted shared library"),
+    (errno::ESTALE, "Stale file handle"),
+    (errno::EDQUOT, "Disk quota exceeded"),
 ];
 
 /// `['sleep', 'infinity']`, as `repr(list)` gives it.
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn an_error_reads_as_in_python() {
-        let missing = io::Error::from_raw_os_error(2);
+        let missing = io::Error::from_raw_os_error(errno::ENOENT);
         assert_eq!(os_error(&missing, Some("x")), "[Errno 2] No such file or directory: 'x'");
         assert_eq!(
-            os_error(&io::Error::from_raw_os_error(11), None),
+            os_error(&io::Error::from_raw_os_error(errno::EAGAIN), None),
             "[Errno 11] Resource temporarily unavailable"
         );
         assert_eq!(

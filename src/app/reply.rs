@@ -9,6 +9,7 @@ use crate::files;
 use crate::http;
 use crate::http::response::{Payload, Response, Stream};
 use crate::route::NoRoute;
+use crate::sys::errno;
 
 const JSON: &str = "application/json";
 const OCTETS: &str = "application/octet-stream";
@@ -183,13 +184,9 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
 /// What is left when an operation on a file fails. Only a broken disk is the server's own fault. A shortage of descriptors
 /// or memory can be a client's doing, and passes; everything else comes of what was asked for.
 fn system_fault(error: &files::Error) -> u16 {
-    const EIO: i32 = 5;
-    const ENODEV: i32 = 19;
-    const ESTALE: i32 = 116;
-    const EUCLEAN: i32 = 117;
     match error.raw_os_error() {
-        Some(EIO | ENODEV | ESTALE | EUCLEAN) => 500,
-        _ if error.is_lack() => 429,
+        Some(errno::EIO | errno::ENODEV | errno::ESTALE | errno::EUCLEAN) => 500,
+        _ if error.is_transient_shortage() => 429,
         _ => 400,
     }
 }

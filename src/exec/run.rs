@@ -22,7 +22,7 @@ use super::running::{Event, Peer, Running, WIDE_PIPE_BYTES};
 use super::tree::kill_tree;
 use super::{Client, Command, Ending, Error, Outcome, Runner, Subject};
 use crate::deadline::Deadline;
-use crate::sys::is_lack;
+use crate::sys::errno::is_transient_shortage;
 use crate::sys::poll::pipe;
 use crate::sys::process::{ExitStatus, Pid, reap};
 use crate::sys::spawn::{Spawn, is_executable};
@@ -144,7 +144,9 @@ impl Runner {
             match is_executable(spawn.directory, candidate).and_then(|()| spawn.start(candidate)) {
                 Ok(leader) => return Ok(leader),
                 // Another would fare no better.
-                Err(cause) if is_lack(&cause) => return Err(Error { subject: Subject::Resources, cause }),
+                Err(cause) if is_transient_shortage(&cause) => {
+                    return Err(Error { subject: Subject::Resources, cause });
+                }
                 Err(cause) if is_absence(&refusal) => refusal = cause,
                 Err(_) => {}
             }

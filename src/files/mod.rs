@@ -22,8 +22,8 @@ pub use path::RelPath;
 pub use replacement::Replacement;
 pub use root::Root;
 
+use crate::sys::errno;
 use crate::sys::fs::{self, Kind, Stat};
-use crate::sys::is_lack;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::{error, fmt, io};
@@ -107,13 +107,13 @@ impl Error {
     /// For `map_err`: sorts the kernel's errors.
     fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| match source.raw_os_error() {
-            Some(fs::ENOENT) => Error::NotFound,
-            Some(fs::ENOTDIR) => Error::NotADirectory,
-            Some(fs::EISDIR) => Error::IsADirectory,
-            Some(fs::ENXIO) => Error::NotAFile,
-            Some(fs::ELOOP | fs::ENAMETOOLONG) => Error::BadPath(source),
-            Some(fs::EACCES | fs::EPERM | fs::EROFS) => Error::NotPermitted(source),
-            Some(fs::ENOSPC | fs::EDQUOT) => Error::NoSpace(source),
+            Some(errno::ENOENT) => Error::NotFound,
+            Some(errno::ENOTDIR) => Error::NotADirectory,
+            Some(errno::EISDIR) => Error::IsADirectory,
+            Some(errno::ENXIO) => Error::NotAFile,
+            Some(errno::ELOOP | errno::ENAMETOOLONG) => Error::BadPath(source),
+            Some(errno::EACCES | errno::EPERM | errno::EROFS) => Error::NotPermitted(source),
+            Some(errno::ENOSPC | errno::EDQUOT) => Error::NoSpace(source),
             _ => Error::Io { doing, source },
         }
     }
@@ -127,18 +127,18 @@ impl Error {
         matches!(self, Error::NotFound | Error::NotADirectory | Error::BadPath(_) | Error::NotPermitted(_))
     }
 
-    /// The system has run out of something that comes back.
-    pub fn is_lack(&self) -> bool {
-        matches!(self, Error::Io { source, .. } if is_lack(source))
+    /// Whether it is a shortage that passes, such as one of memory or descriptors.
+    pub fn is_transient_shortage(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if errno::is_transient_shortage(source))
     }
 
     /// The errno that the kernel gave, or would give (errno(3)); none for what is refused by our own rules.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Error::Denied | Error::NotAFile | Error::InvalidName(_) => None,
-            Error::NotFound => Some(fs::ENOENT),
-            Error::NotADirectory => Some(fs::ENOTDIR),
-            Error::IsADirectory => Some(fs::EISDIR),
+            Error::NotFound => Some(errno::ENOENT),
+            Error::NotADirectory => Some(errno::ENOTDIR),
+            Error::IsADirectory => Some(errno::EISDIR),
             Error::BadPath(source)
             | Error::NotPermitted(source)
             | Error::NoSpace(source)

@@ -8,6 +8,7 @@
 //! the container is thrown away.
 
 use super::{Error, RelPath, Root, only_a_file};
+use crate::sys::errno;
 use crate::sys::fs;
 use std::ffi::CString;
 use std::fs::File;
@@ -118,7 +119,7 @@ fn check_names(path: &RelPath) -> Result<(), Error> {
         Some(_) => {}
     }
     if path.components().iter().any(|name| name.to_bytes().len() > NAME_MAX) {
-        return Err(Error::bad_path(fs::ENAMETOOLONG));
+        return Err(Error::bad_path(errno::ENAMETOOLONG));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@
 
 use super::root::{Base, Place, open_and_stat};
 use super::{Error, RelPath};
+use crate::sys::errno;
 use crate::sys::fs::{self, Identity, Kind, Stat};
 use std::ffi::CString;
 use std::io;
@@ -73,7 +74,7 @@ impl<'b> Walk<'b> {
             let stat = fs::stat(object.as_fd()).map_err(Error::doing(FOLLOWING))?;
             match stat.kind {
                 Kind::Directory => self.enter(object, stat.identity)?,
-                Kind::Link if links == MAX_LINKS => return Err(Error::bad_path(fs::ELOOP)),
+                Kind::Link if links == MAX_LINKS => return Err(Error::bad_path(errno::ELOOP)),
                 Kind::Link => {
                     links += 1;
                     let target = self.take_link(object.as_fd())?;
@@ -93,7 +94,7 @@ impl<'b> Walk<'b> {
             return Ok(());
         }
         if self.below.len() == MAX_DEPTH {
-            return Err(Error::bad_path(fs::ENAMETOOLONG));
+            return Err(Error::bad_path(errno::ENAMETOOLONG));
         }
         self.below.push(mem::replace(&mut self.here, directory));
         Ok(())

@@ -1,5 +1,6 @@
 //! Where to listen: read from text, bound to a socket.
 
+use crate::sys::errno;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -85,7 +86,7 @@ impl Listen {
 
 /// `EAFNOSUPPORT` (no IPv6 in the kernel) or `EADDRNOTAVAIL` (IPv6 switched off).
 fn is_no_ipv6(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(97)
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(errno::EAFNOSUPPORT)
 }
 
 #[cfg(test)]

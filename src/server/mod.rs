@@ -18,7 +18,7 @@ pub use listen::{Error, Listen};
 use crate::app::App;
 use crate::deadline::Deadline;
 use crate::log;
-use crate::sys::is_lack;
+use crate::sys::errno::is_transient_shortage;
 use crate::sys::poll::{PollFd, pipe, poll, read, widen_backlog};
 use crate::sys::process::{most_descriptors, unblock_all_signals};
 use conn::{Connection, Next};
@@ -297,7 +297,7 @@ impl Waiting<'_> {
                         continue;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    Err(error) if is_lack(&error) => Some(error),
+                    Err(error) if is_transient_shortage(&error) => Some(error),
                     // The connection was gone before it was accepted (accept(2)). The next may be well.
                     Err(_) => continue,
                 },

@@ -12,8 +12,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub use libc::{EACCES, EDQUOT, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENXIO, EPERM, EROFS};
-
 /// What stat(2) tells, as far as it is of use here.
 #[derive(Debug, Clone, Copy)]
 pub struct Stat {

@@ -7,6 +7,7 @@
 //! A call that a signal interrupted is made again ([`retry`]); callers never see `EINTR`.
 #![expect(unsafe_code, reason = "the one place for it")]
 
+pub mod errno;
 pub mod fs;
 pub mod poll;
 pub mod process;
@@ -22,15 +23,6 @@ fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
 /// The same for functions that return a length.
 fn check_length(returned: isize) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
-}
-
-/// Whether the kernel has run out of something that comes back: processes, memory, descriptors, buffers. A descriptor that does
-/// not block reports the first of these too, when there is nothing to read (`EAGAIN`).
-pub fn is_lack(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOBUFS)
-    )
 }
 
 /// Makes a call again for as long as a signal interrupts it (`EINTR`, signal(7)).

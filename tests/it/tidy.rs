@@ -22,7 +22,7 @@ const FLOORS: [(&str, u8, &[&str]); 16] = [
     ("exec", 2, &["deadline", "sys"]),
     ("files", 2, &["sys"]),
     ("route", 2, &["http"]),
-    ("app", 3, &["api", "deadline", "exec", "files", "http", "route", "shlex"]),
+    ("app", 3, &["api", "deadline", "exec", "files", "http", "route", "shlex", "sys"]),
     ("server", 4, &["app", "deadline", "http", "log", "sys"]),
     ("config", 5, &["app", "deadline", "exec", "log", "server"]),
     ("init", 5, &["log", "sys"]),
