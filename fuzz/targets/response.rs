@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use sandbox_runtime::http::date::http_date;
 use sandbox_runtime::http::head::{Connection, Version};
 use sandbox_runtime::http::response::{Payload, Response, content_disposition};
+use sandbox_runtime::http::status::Status;
 use sandbox_runtime::http::target::Target;
 
 fuzz_target!(|input: (&[u8], i64)| {
@@ -29,7 +30,7 @@ fuzz_target!(|input: (&[u8], i64)| {
     }
     assert!(!fallback.contains(['\\', '%']));
 
-    let response = Response::new(200, Payload::Empty).with("A", disposition).with("B", text.clone());
+    let response = Response::new(Status::OK, Payload::Empty).with("A", disposition).with("B", text.clone());
     let head = response.encode_head(Version::Http11, Connection::Close);
     let head = String::from_utf8(head).unwrap();
     let lines: Vec<&str> = head.split("\r\n").collect();

@@ -25,8 +25,8 @@ impl Token {
 
     /// Whether the request has it, as `Authorization: Bearer` or as `X-API-Key` (routers keep the first for themselves).
     pub(super) fn is_in(&self, head: &Head) -> bool {
-        let bearer = head.authorization.as_deref().and_then(bearer);
-        let given = [bearer, head.x_api_key.as_deref()];
+        let bearer = head.headers.get("authorization").and_then(bearer);
+        let given = [bearer, head.headers.get("x-api-key")];
         given.into_iter().flatten().any(|given| self.equals(given))
     }
 

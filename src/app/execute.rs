@@ -22,7 +22,7 @@ impl App {
         incoming: &mut dyn Incoming,
         received: Instant,
     ) -> Result<Response, Response> {
-        if !head.content_type.as_deref().is_some_and(is_json) {
+        if !head.headers.get("content-type").is_some_and(is_json) {
             return Err(reply::not_json());
         }
         let body = self.read_command(incoming).map_err(|error| reply::body_refused(&error))?;

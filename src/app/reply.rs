@@ -8,6 +8,7 @@ use crate::api::{Detail, ExecuteResponse, Invalid, Message, Unprocessable, to_js
 use crate::files;
 use crate::http;
 use crate::http::response::{Payload, Response, Stream};
+use crate::http::status::Status;
 use crate::route::NoRoute;
 use crate::sys::errno;
 
@@ -16,10 +17,10 @@ const OCTETS: &str = "application/octet-stream";
 
 /// An answer that is JSON already.
 pub(super) fn ok(body: Vec<u8>) -> Response {
-    json(200, body)
+    json(Status::OK, body)
 }
 
-fn json(status: u16, body: Vec<u8>) -> Response {
+fn json(status: Status, body: Vec<u8>) -> Response {
     Response::new(status, Payload::Bytes(body)).with("Content-Type", JSON)
 }
 
@@ -35,69 +36,74 @@ pub(super) fn json_made(body: impl Stream + 'static, estimated_bytes: usize) -> 
         let mut made = Vec::with_capacity(estimated_bytes + TYPICAL_JSON_BYTES);
         // Writing to memory can not fail; if it did, the other way would still be right.
         if body.write_to(&mut made).is_ok() {
-            return json(200, made);
+            return json(Status::OK, made);
         }
     }
-    Response::new(200, Payload::Stream(Box::new(body))).with("Content-Type", JSON)
+    Response::new(Status::OK, Payload::Stream(Box::new(body))).with("Content-Type", JSON)
 }
 
 /// A command that did not run.
 pub(super) fn not_executed(answer: &ExecuteResponse<'_>) -> Response {
-    json(200, answer.to_json())
+    json(Status::OK, answer.to_json())
 }
 
 /// The head with which such an answer can begin before it is known.
 pub fn executed_early() -> Response {
-    json(200, Vec::new())
+    json(Status::OK, Vec::new())
 }
 
 pub(super) fn uploaded(name: &str) -> Response {
-    message(200, &format!("File '{name}' uploaded successfully."))
+    message(Status::OK, &format!("File '{name}' uploaded successfully."))
 }
 
 pub(super) fn whole(payload: Payload) -> Response {
-    Response::new(200, payload).with("Content-Type", OCTETS)
+    Response::new(Status::OK, payload).with("Content-Type", OCTETS)
 }
 
 pub(super) fn part(payload: Payload, content_range: &str) -> Response {
-    Response::new(206, payload).with("Content-Type", OCTETS).with("Content-Range", content_range.to_owned())
+    Response::new(Status::PARTIAL_CONTENT, payload)
+        .with("Content-Type", OCTETS)
+        .with("Content-Range", content_range.to_owned())
 }
 
 pub(super) fn no_such_part(content_range: &str) -> Response {
-    detail(416, "Range Not Satisfiable").with("Content-Range", content_range.to_owned())
+    detail(Status::RANGE_NOT_SATISFIABLE, "Range Not Satisfiable")
+        .with("Content-Range", content_range.to_owned())
 }
 
 pub(super) fn not_modified() -> Response {
-    Response::new(304, Payload::Empty)
+    Response::new(Status::NOT_MODIFIED, Payload::Empty)
 }
 
-fn message(status: u16, sentence: &str) -> Response {
+fn message(status: Status, sentence: &str) -> Response {
     json(status, to_json(&Message(sentence)))
 }
 
-fn detail(status: u16, sentence: &str) -> Response {
+fn detail(status: Status, sentence: &str) -> Response {
     json(status, to_json(&Detail(sentence)))
 }
 
 pub(super) fn no_route(no_route: NoRoute) -> Response {
     match no_route {
-        NoRoute::UnknownPath => detail(404, "Not Found"),
-        NoRoute::WrongMethod { allow } => detail(405, "Method Not Allowed").with("Allow", allow),
+        NoRoute::UnknownPath => detail(Status::NOT_FOUND, "Not Found"),
+        NoRoute::WrongMethod { allow } => {
+            detail(Status::METHOD_NOT_ALLOWED, "Method Not Allowed").with("Allow", allow)
+        }
     }
 }
 
 /// A request without the token.
 pub(super) fn unauthorized() -> Response {
-    detail(401, "Not authenticated").with("WWW-Authenticate", "Bearer")
+    detail(Status::UNAUTHORIZED, "Not authenticated").with("WWW-Authenticate", "Bearer")
 }
 
 /// A request that can not be understood.
 pub fn refused(error: &http::Error) -> Response {
     let status = match error {
-        http::Error::Malformed(_) | http::Error::NoBoundary => 400,
-        http::Error::TargetTooLong => 414,
-        http::Error::HeadTooLarge | http::Error::TooManyHeaders => 431,
-        http::Error::BodyTooLarge { .. } => 413,
+        http::Error::Malformed(_) | http::Error::NoBoundary => Status::BAD_REQUEST,
+        http::Error::TargetTooLong => Status::URI_TOO_LONG,
+        http::Error::HeadTooLarge | http::Error::TooManyHeaders => Status::HEADER_FIELDS_TOO_LARGE,
+        http::Error::BodyTooLarge { .. } | http::Error::LengthTooLarge => Status::CONTENT_TOO_LARGE,
         http::Error::NotMultipart => return unprocessable(&no_file()),
     };
     detail(status, &error.to_string())
@@ -105,29 +111,29 @@ pub fn refused(error: &http::Error) -> Response {
 
 /// A request that can not be worked on now. Nothing has been started, so it may come again.
 pub fn busy() -> Response {
-    detail(503, "too many requests are running").with("Retry-After", "1")
+    detail(Status::SERVICE_UNAVAILABLE, "too many requests are running").with("Retry-After", "1")
 }
 
 /// A request whose head did not arrive in time.
 pub fn late() -> Response {
-    detail(408, "the request did not arrive in time")
+    detail(Status::REQUEST_TIMEOUT, "the request did not arrive in time")
 }
 
 /// A connection that ended within a head.
 pub fn cut_off() -> Response {
-    detail(400, "the request ended within its head")
+    detail(Status::BAD_REQUEST, "the request ended within its head")
 }
 
 pub(super) fn body_refused(error: &BodyError) -> Response {
     match error {
         BodyError::Refused(error) => refused(error),
-        BodyError::Late => detail(408, &error.to_string()),
-        BodyError::Lost(_) => detail(400, "the request ended within its body"),
+        BodyError::Late => detail(Status::REQUEST_TIMEOUT, &error.to_string()),
+        BodyError::Lost(_) => detail(Status::BAD_REQUEST, "the request ended within its body"),
     }
 }
 
 pub(super) fn unprocessable(invalid: &Invalid) -> Response {
-    json(422, to_json(&Unprocessable(invalid)))
+    json(Status::UNPROCESSABLE_CONTENT, to_json(&Unprocessable(invalid)))
 }
 
 pub(super) fn not_json() -> Response {
@@ -140,14 +146,14 @@ pub(super) fn no_file() -> Invalid {
 }
 
 fn denied() -> Response {
-    message(403, "Access denied")
+    message(Status::FORBIDDEN, "Access denied")
 }
 
 pub(super) fn not_downloaded(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
         files::Error::Io { .. } => message(system_fault(error), &format!("File download failed: {error}")),
-        _ => message(404, "File not found"),
+        _ => message(Status::NOT_FOUND, "File not found"),
     }
 }
 
@@ -155,7 +161,7 @@ pub(super) fn not_listed(error: &files::Error) -> Response {
     match error {
         files::Error::Denied | files::Error::NotPermitted(_) => denied(),
         files::Error::Io { .. } => message(system_fault(error), &format!("List files failed: {error}")),
-        _ => message(404, "Path is not a directory"),
+        _ => message(Status::NOT_FOUND, "Path is not a directory"),
     }
 }
 
@@ -169,10 +175,10 @@ pub(super) fn not_looked_up(error: &files::Error) -> Response {
 pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
     let status = match error {
         files::Error::Denied => return denied(),
-        files::Error::NotPermitted(_) => 403,
-        files::Error::NoSpace(_) => 507,
+        files::Error::NotPermitted(_) => Status::FORBIDDEN,
+        files::Error::NoSpace(_) => Status::INSUFFICIENT_STORAGE,
         files::Error::Io { .. } => system_fault(error),
-        _ => 400,
+        _ => Status::BAD_REQUEST,
     };
     let why = match error.raw_os_error() {
         Some(errno) => python::os_error(&std::io::Error::from_raw_os_error(errno), Some(name)),
@@ -183,10 +189,10 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
 
 /// What is left when an operation on a file fails. Only a broken disk is the server's own fault. A shortage of descriptors
 /// or memory can be a client's doing, and passes; everything else comes of what was asked for.
-fn system_fault(error: &files::Error) -> u16 {
+fn system_fault(error: &files::Error) -> Status {
     match error.raw_os_error() {
-        Some(errno::EIO | errno::ENODEV | errno::ESTALE | errno::EUCLEAN) => 500,
-        _ if error.is_transient_shortage() => 429,
-        _ => 400,
+        Some(errno::EIO | errno::ENODEV | errno::ESTALE | errno::EUCLEAN) => Status::INTERNAL_SERVER_ERROR,
+        _ if error.is_transient_shortage() => Status::TOO_MANY_REQUESTS,
+        _ => Status::BAD_REQUEST,
     }
 }

@@ -13,7 +13,7 @@ impl App {
     /// The part named `file` goes where its filename says. When there are several the last one counts, as in the
     /// reference; other parts are skipped. The file takes its place only when the whole body has been read.
     pub(super) fn upload(&self, head: &Head, incoming: &mut dyn Incoming) -> Result<Response, Response> {
-        let content_type = head.content_type.as_deref().unwrap_or_default();
+        let content_type = head.headers.get("content-type").unwrap_or_default();
         let boundary = boundary(content_type).map_err(|error| reply::refused(&error))?;
         let mut form = Form {
             root: &self.root,
@@ -106,8 +106,10 @@ fn answer(head: &Head, file: OpenFile, name: &[u8]) -> Response {
         format!("\"{:x}-{:x}-{:x}{:08x}\"", identity.inode, size, modified.seconds, modified.nanoseconds);
     let last_modified = http_date(modified.seconds);
     let is_same = |value: &[u8]| value == etag.as_bytes() || value == last_modified.as_bytes();
-    let whole = head.method == Method::Head || head.if_range.as_deref().is_some_and(|value| !is_same(value));
-    let wanted = head.range.as_deref().filter(|_| !whole).map_or(Range::Whole, |value| range(value, size));
+    let whole =
+        head.method == Method::Head || head.headers.get("if-range").is_some_and(|value| !is_same(value));
+    let wanted =
+        head.headers.get("range").filter(|_| !whole).map_or(Range::Whole, |value| range(value, size));
     let response = if is_known(head, &etag, &last_modified) {
         reply::not_modified()
     } else {
@@ -130,7 +132,7 @@ fn answer(head: &Head, file: OpenFile, name: &[u8]) -> Response {
 /// Whether the client has this very file already. A date counts only when it is the one we gave, to the letter: then no
 /// clock needs to be trusted.
 fn is_known(head: &Head, etag: &str, last_modified: &str) -> bool {
-    match (&head.if_none_match, &head.if_modified_since) {
+    match (head.headers.get("if-none-match"), head.headers.get("if-modified-since")) {
         (Some(tags), _) => tags
             .split(|byte| *byte == b',')
             .map(<[u8]>::trim_ascii)

@@ -5,11 +5,12 @@
 //! What the head means, above all where the body ends, is decided here. A `Head` that exists has exactly one
 //! framing, one host and one value of each header that could otherwise be read in two ways.
 
+use super::headers::Headers;
 use super::target::{Target, is_host};
 use super::{Error, Limits, Method, is_token_byte};
 use std::mem::MaybeUninit;
 
-/// A request without its body. Only the headers that the server acts on are kept.
+/// A request without its body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Head {
     pub method: Method,
@@ -20,13 +21,7 @@ pub struct Head {
     pub connection: Connection,
     /// The client waits for `100 Continue` before it sends the body. Never true for HTTP/1.0.
     pub expect_continue: bool,
-    pub content_type: Option<Vec<u8>>,
-    pub range: Option<Vec<u8>>,
-    pub if_range: Option<Vec<u8>>,
-    pub if_none_match: Option<Vec<u8>>,
-    pub if_modified_since: Option<Vec<u8>>,
-    pub authorization: Option<Vec<u8>>,
-    pub x_api_key: Option<Vec<u8>>,
+    pub headers: Headers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,22 +119,17 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<Head, Error> {
     };
     // httparse knows no version but these two.
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-    let fields = Fields::collect(request.headers)?;
-    check_host(version, fields.host)?;
+    let headers = headers(request.headers, bytes.len())?;
+    check_host(version, headers.get("host"))?;
+    let expects = headers.all("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"));
     Ok(Head {
         method: Method::from_token(method),
         target: Target::parse(target.as_bytes())?,
         version,
-        framing: framing(version, fields.content_length, fields.transfer_encoding)?,
-        connection: fields.connection(version),
-        expect_continue: fields.expect_continue && version == Version::Http11,
-        content_type: fields.content_type.map(<[u8]>::to_vec),
-        range: fields.range.map(<[u8]>::to_vec),
-        if_range: fields.if_range.map(<[u8]>::to_vec),
-        if_none_match: fields.if_none_match.map(<[u8]>::to_vec),
-        if_modified_since: fields.if_modified_since.map(<[u8]>::to_vec),
-        authorization: fields.authorization.map(<[u8]>::to_vec),
-        x_api_key: fields.x_api_key.map(<[u8]>::to_vec),
+        framing: framing(version, headers.get("content-length"), headers.get("transfer-encoding"))?,
+        connection: connection(version, headers.get("connection").unwrap_or_default()),
+        expect_continue: expects && version == Version::Http11,
+        headers,
     })
 }
 
@@ -154,95 +144,22 @@ fn refusal(error: httparse::Error) -> Error {
     }
 }
 
-/// The headers that mean something to us, each at most once.
-#[derive(Default)]
-struct Fields<'a> {
-    host: Option<&'a [u8]>,
-    content_length: Option<&'a [u8]>,
-    transfer_encoding: Option<&'a [u8]>,
-    content_type: Option<&'a [u8]>,
-    range: Option<&'a [u8]>,
-    if_range: Option<&'a [u8]>,
-    if_none_match: Option<&'a [u8]>,
-    if_modified_since: Option<&'a [u8]>,
-    authorization: Option<&'a [u8]>,
-    x_api_key: Option<&'a [u8]>,
-    close: bool,
-    keep_alive: bool,
-    expect_continue: bool,
+fn headers(fields: &[httparse::Header<'_>], head_bytes: usize) -> Result<Headers, Error> {
+    let mut headers = Headers::with_capacity(head_bytes);
+    fields.iter().try_for_each(|field| headers.push(field.name, field.value))?;
+    Ok(headers)
 }
 
-impl<'a> Fields<'a> {
-    fn collect(headers: &[httparse::Header<'a>]) -> Result<Fields<'a>, Error> {
-        let mut fields = Fields::default();
-        for header in headers {
-            let value = header.value;
-            let mut name = [0; LONGEST_NAME];
-            match in_lower_case(header.name, &mut name) {
-                "host" => once(&mut fields.host, value, "there are two Host headers")?,
-                "content-length" => {
-                    once(&mut fields.content_length, value, "there are two Content-Length headers")?;
-                }
-                "transfer-encoding" => {
-                    once(&mut fields.transfer_encoding, value, "there are two Transfer-Encoding headers")?;
-                }
-                "content-type" => {
-                    once(&mut fields.content_type, value, "there are two Content-Type headers")?
-                }
-                "range" => once(&mut fields.range, value, "there are two Range headers")?,
-                "authorization" => {
-                    once(&mut fields.authorization, value, "there are two Authorization headers")?;
-                }
-                "x-api-key" => once(&mut fields.x_api_key, value, "there are two X-API-Key headers")?,
-                // At worst a second one costs the client a full answer.
-                "if-range" => first(&mut fields.if_range, value),
-                "if-none-match" => first(&mut fields.if_none_match, value),
-                "if-modified-since" => first(&mut fields.if_modified_since, value),
-                "connection" => fields.note_connection(value),
-                "expect" => fields.expect_continue |= value.eq_ignore_ascii_case(b"100-continue"),
-                _ => {}
-            }
-        }
-        Ok(fields)
+/// RFC 9112 section 9.3.
+fn connection(version: Version, options: &[u8]) -> Connection {
+    let has = |wanted: &[u8]| {
+        options.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(wanted))
+    };
+    match version {
+        _ if has(b"close") => Connection::Close,
+        Version::Http10 if !has(b"keep-alive") => Connection::Close,
+        Version::Http10 | Version::Http11 => Connection::KeepAlive,
     }
-
-    fn note_connection(&mut self, value: &[u8]) {
-        for option in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-        }
-    }
-
-    /// RFC 9112 section 9.3.
-    fn connection(&self, version: Version) -> Connection {
-        match version {
-            _ if self.close => Connection::Close,
-            Version::Http10 if !self.keep_alive => Connection::Close,
-            Version::Http10 | Version::Http11 => Connection::KeepAlive,
-        }
-    }
-}
-
-/// No name that means something is longer.
-const LONGEST_NAME: usize = 32;
-
-/// A name that is longer than the buffer means nothing, and is empty here.
-fn in_lower_case<'a>(name: &str, buffer: &'a mut [u8; LONGEST_NAME]) -> &'a str {
-    let Some(lower) = buffer.get_mut(..name.len()) else { return "" };
-    lower.copy_from_slice(name.as_bytes());
-    lower.make_ascii_lowercase();
-    std::str::from_utf8(lower).unwrap_or_default()
-}
-
-fn once<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8], complaint: &'static str) -> Result<(), Error> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Error::Malformed(complaint)),
-    }
-}
-
-fn first<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8]) {
-    slot.get_or_insert(value);
 }
 
 /// RFC 9112 section 3.2. An empty host is a valid one.
@@ -280,7 +197,7 @@ fn content_length(digits: &[u8]) -> Result<u64, Error> {
     digits
         .iter()
         .try_fold(0_u64, |length, digit| length.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-        .ok_or(Error::BodyTooLarge { limit: u64::MAX })
+        .ok_or(Error::LengthTooLarge)
 }
 
 #[cfg(test)]
@@ -339,7 +256,7 @@ mod tests {
         assert_eq!(head.framing, Framing::None);
         assert_eq!(head.connection, Connection::KeepAlive);
         assert!(!head.expect_continue);
-        assert_eq!(head.content_type, None);
+        assert_eq!(head.headers.get("content-type"), None);
     }
 
     #[test]
@@ -348,19 +265,19 @@ mod tests {
             "CONTENT-TYPE:\t application/json \r\nRange: bytes=0-1\r\nif-range: \"e\"\r\nIf-None-Match: \"n\"\r\n\
              If-Modified-Since: d\r\nAuthorization: Bearer t\r\nX-Api-Key: k\r\n",
         ));
-        assert_eq!(head.content_type.as_deref(), Some(&b"application/json"[..]));
-        assert_eq!(head.range.as_deref(), Some(&b"bytes=0-1"[..]));
-        assert_eq!(head.if_range.as_deref(), Some(&b"\"e\""[..]));
-        assert_eq!(head.if_none_match.as_deref(), Some(&b"\"n\""[..]));
-        assert_eq!(head.if_modified_since.as_deref(), Some(&b"d"[..]));
-        assert_eq!(head.authorization.as_deref(), Some(&b"Bearer t"[..]));
-        assert_eq!(head.x_api_key.as_deref(), Some(&b"k"[..]));
+        assert_eq!(head.headers.get("content-type"), Some(&b"application/json"[..]));
+        assert_eq!(head.headers.get("range"), Some(&b"bytes=0-1"[..]));
+        assert_eq!(head.headers.get("if-range"), Some(&b"\"e\""[..]));
+        assert_eq!(head.headers.get("if-none-match"), Some(&b"\"n\""[..]));
+        assert_eq!(head.headers.get("if-modified-since"), Some(&b"d"[..]));
+        assert_eq!(head.headers.get("authorization"), Some(&b"Bearer t"[..]));
+        assert_eq!(head.headers.get("x-api-key"), Some(&b"k"[..]));
     }
 
     #[test]
     fn the_first_of_a_repeated_condition_wins() {
         let head = accepted(&with("If-None-Match: a\r\nIf-None-Match: b\r\n"));
-        assert_eq!(head.if_none_match.as_deref(), Some(&b"a"[..]));
+        assert_eq!(head.headers.get("if-none-match"), Some(&b"a"[..]));
     }
 
     #[test]
@@ -444,7 +361,7 @@ mod tests {
         // HP-05
         for value in ["18446744073709551616", "99999999999999999999999"] {
             let outcome = parsed_with(&with(&format!("Content-Length: {value}\r\n")), &Limits::default());
-            assert_eq!(outcome, Err(Error::BodyTooLarge { limit: u64::MAX }));
+            assert_eq!(outcome, Err(Error::LengthTooLarge));
         }
     }
 

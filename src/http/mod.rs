@@ -13,10 +13,12 @@ pub mod body;
 pub mod chunked;
 pub mod date;
 pub mod head;
+pub mod headers;
 pub mod multipart;
 mod params;
 pub mod range;
 pub mod response;
+pub mod status;
 pub mod target;
 
 /// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
@@ -59,6 +61,8 @@ pub enum Error {
     BodyTooLarge {
         limit: u64,
     },
+    /// The Content-Length is past what a `u64` can hold.
+    LengthTooLarge,
     /// The content type is not `multipart/form-data`.
     NotMultipart,
     /// The content type is `multipart/form-data` but names no boundary.
@@ -73,6 +77,7 @@ impl fmt::Display for Error {
             Error::HeadTooLarge => f.write_str("the request head is too large"),
             Error::TooManyHeaders => f.write_str("the request has too many headers"),
             Error::BodyTooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
+            Error::LengthTooLarge => f.write_str("the Content-Length is too large"),
             Error::NotMultipart => f.write_str("the content type is not multipart/form-data"),
             Error::NoBoundary => f.write_str("the content type names no multipart boundary"),
         }

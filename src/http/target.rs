@@ -1,21 +1,45 @@
-//! A request target: the path a client asked for, decoded (RFC 9112 section 3.2, RFC 3986).
+//! A request target: the path, decoded, and the query (RFC 9112 section 3.2, RFC 3986).
 //!
-//! The query and the fragment are cut off first and the path is percent-decoded exactly once after that, so
+//! The fragment and the query are cut off first and the path is percent-decoded exactly once after that, so
 //! `%3F` is a question mark in a name and `%2541` is `%41`. Dot segments, repeated slashes and NUL bytes are
-//! kept: what they mean is for the code that opens files to say.
+//! kept: the code that opens files decides what they mean.
 
 use super::Error;
 
-/// What a request asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The resource that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Begins with `/`. Any bytes may follow.
     pub path: Vec<u8>,
+    pub query: Query,
+}
+
+/// The query of a target, as it was sent: `name=value` pairs, decoded when they are looked up. It is as long as the
+/// target at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    raw: Vec<u8>,
+}
+
+impl Query {
+    /// The first value of this name, decoded; empty if the pair has no `=`.
+    pub fn get(&self, name: &str) -> Option<Vec<u8>> {
+        self.iter().find(|(own_name, _)| own_name == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// The pairs in order, names and values decoded as in an HTML form: `+` is a space, and an escape is decoded once.
+    pub fn iter(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        self.raw.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let [name, value] = [halves.next(), halves.next()].map(Option::unwrap_or_default);
+            (percent_decoded(name, Plus::Space), percent_decoded(value, Plus::Space))
+        })
+    }
 }
 
 impl Target {
     /// Reads the origin form (`/path?query`) or the absolute form (`http://host/path?query`).
-    pub fn parse(bytes: &[u8]) -> Result<Target, Error> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         if bytes.iter().any(|b| *b == b' ' || b.is_ascii_control()) {
             return Err(Error::Malformed("the request target has a space or a control byte in it"));
         }
@@ -23,9 +47,12 @@ impl Target {
             [b'/', ..] => bytes,
             _ => after_authority(bytes)?,
         };
-        let path = origin.split(|b| matches!(b, b'?' | b'#')).next().unwrap_or_default();
+        let address = origin.split(|byte| *byte == b'#').next().unwrap_or_default();
+        let mut halves = address.splitn(2, |byte| *byte == b'?');
+        let [path, query] = [halves.next(), halves.next()].map(Option::unwrap_or_default);
         // Only an absolute form can have an empty path: `http://host?query`.
-        Ok(Target { path: if path.is_empty() { b"/".to_vec() } else { percent_decoded(path) } })
+        let path = if path.is_empty() { b"/".to_vec() } else { percent_decoded(path, Plus::Itself) };
+        Ok(Self { path, query: Query { raw: query.to_vec() } })
     }
 }
 
@@ -52,8 +79,15 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(b))
 }
 
+/// What a `+` stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plus {
+    Itself,
+    Space,
+}
+
 /// Each `%` with two hexadecimal digits after it becomes one byte; any other `%` is itself (CF-10).
-fn percent_decoded(mut rest: &[u8]) -> Vec<u8> {
+fn percent_decoded(mut rest: &[u8], plus: Plus) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(rest.len());
     while let [first, tail @ ..] = rest {
         rest = tail;
@@ -63,6 +97,8 @@ fn percent_decoded(mut rest: &[u8]) -> Vec<u8> {
         {
             byte = high * 16 + low;
             rest = after;
+        } else if byte == b'+' && plus == Plus::Space {
+            byte = b' ';
         }
         decoded.push(byte);
     }
@@ -87,7 +123,15 @@ mod tests {
     #[track_caller]
     fn check(target: &[u8], path: &[u8]) {
         let shown = String::from_utf8_lossy(target);
-        assert_eq!(Target::parse(target), Ok(Target { path: path.to_vec() }), "{shown}");
+        assert_eq!(Target::parse(target).map(|target| target.path), Ok(path.to_vec()), "{shown}");
+    }
+
+    #[track_caller]
+    fn check_query(target: &str, expected: &[(&str, &str)]) {
+        let query = Target::parse(target.as_bytes()).unwrap().query;
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let expected: Vec<_> = expected.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
+        assert_eq!(query.iter().collect::<Vec<_>>(), expected, "{target}");
     }
 
     #[track_caller]
@@ -105,6 +149,39 @@ mod tests {
         check(b"/exists/a%23b#c", b"/exists/a#b");
         check(b"/a#b?c", b"/a");
         check(b"/a??b", b"/a");
+    }
+
+    #[test]
+    fn a_query_is_a_list_of_pairs() {
+        check_query("/", &[]);
+        check_query("/?", &[]);
+        check_query("/?a=1&b=2", &[("a", "1"), ("b", "2")]);
+        check_query("/?&&a=1&", &[("a", "1")]);
+        check_query("/?a&b=&=c&=", &[("a", ""), ("b", ""), ("", "c"), ("", "")]);
+        check_query("/?a=b=c", &[("a", "b=c")]);
+        check_query("/?a?b=/../c?d", &[("a?b", "/../c?d")]);
+        check_query("/?a=b#c&d=e", &[("a", "b")]);
+        check_query("/#a?b=c", &[]);
+        check_query("http://x?a=b", &[("a", "b")]);
+        check_query("/a%3Fb=c", &[]);
+    }
+
+    #[test]
+    fn names_and_values_are_decoded_once() {
+        check_query("/?a+b=c+d%2B", &[("a b", "c d+")]);
+        check_query("/?%61=%2541&b%3Dc=%26", &[("a", "%41"), ("b=c", "&")]);
+        check_query("/?a%zz=%2&b=%&c=%+5&d=%%41", &[("a%zz", "%2"), ("b", "%"), ("c", "% 5"), ("d", "%A")]);
+        let query = Target::parse(b"/?a=%ff%00%0a").unwrap().query;
+        assert_eq!(query.get("a"), Some(b"\xff\0\n".to_vec()));
+    }
+
+    #[test]
+    fn the_first_value_of_a_name_counts() {
+        let query = Target::parse(b"/?mode=1&mo%64e=2&Mode=3&empty").unwrap().query;
+        assert_eq!(query.get("mode"), Some(b"1".to_vec()));
+        assert_eq!(query.get("Mode"), Some(b"3".to_vec()));
+        assert_eq!(query.get("empty"), Some(Vec::new()));
+        assert_eq!(query.get("missing"), None);
     }
 
     #[test]

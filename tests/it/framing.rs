@@ -100,7 +100,7 @@ fn a_length_that_is_no_number_is_refused() {
     // 2^64 and more: a length, only too large a one.
     for value in ["18446744073709551616", "99999999999999999999999", &"9".repeat(4000)] {
         let request = execute(&format!("Content-Length: {value}\r\n"), BODY);
-        check_refused(&server, request, 413, "the body is larger than 18446744073709551615 bytes");
+        check_refused(&server, request, 413, "the Content-Length is too large");
     }
     for value in ["8388609", "9223372036854775808", "18446744073709551615"] {
         let request = execute(&format!("Content-Length: {value}\r\n"), BODY);
