@@ -2,11 +2,11 @@
 //!
 //! A flag wins over its variable. The only file that reads the environment.
 
-use crate::app::Token;
+use crate::api::Token;
 use crate::deadline::seconds;
 use crate::log::Level;
 use crate::server::Listen;
-use crate::{app, exec, server};
+use crate::{api, exec, server};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,7 +19,7 @@ pub struct Config {
     pub base_dir: PathBuf,
     pub listen: Listen,
     pub log_level: Level,
-    pub app: app::Limits,
+    pub api: api::Limits,
     pub exec: exec::Limits,
     pub server: server::Limits,
     /// What every request but one for health must bring.
@@ -124,7 +124,7 @@ pub const SETTINGS: [Setting; 10] = [
         wrong_variable: WrongVariable::Warn,
         set: |config, value| {
             let number = float(text(value)?).filter(|number| seconds(*number).is_some());
-            config.app.exec_timeout_seconds = number.ok_or("it should be a finite number greater than 0")?;
+            config.api.exec_timeout_seconds = number.ok_or("it should be a finite number greater than 0")?;
             Ok(())
         },
     },
@@ -137,7 +137,7 @@ pub const SETTINGS: [Setting; 10] = [
         wrong_variable: WrongVariable::Refuse,
         set: |config, value| {
             let limit = bytes_or_none(text(value)?)?;
-            config.exec.output_bytes = Some(limit).filter(|limit| *limit > 0);
+            config.api.output_bytes = Some(limit).filter(|limit| *limit > 0);
             Ok(())
         },
     },
@@ -149,7 +149,7 @@ pub const SETTINGS: [Setting; 10] = [
         meaning: "how much standard output is gathered before the answer is streamed, and has no length any more",
         wrong_variable: WrongVariable::Refuse,
         set: |config, value| {
-            config.exec.buffer_bytes = bytes_or_none(text(value)?)?;
+            config.api.buffer_bytes = bytes_or_none(text(value)?)?;
             Ok(())
         },
     },
@@ -161,7 +161,7 @@ pub const SETTINGS: [Setting; 10] = [
         meaning: "how large the body of an upload may be",
         wrong_variable: WrongVariable::Refuse,
         set: |config, value| {
-            config.app.upload_bytes = bytes(text(value)?)?;
+            config.api.upload_bytes = bytes(text(value)?)?;
             Ok(())
         },
     },
@@ -236,7 +236,7 @@ impl Config {
             base_dir: PathBuf::from("/app"),
             listen: Listen::default(),
             log_level: Level::Info,
-            app: app::Limits::default(),
+            api: api::Limits::default(),
             exec: exec::Limits::default(),
             server: server::Limits::default(),
             token: None,
@@ -436,14 +436,14 @@ mod tests {
         let variables = [("SANDBOX_BASE_DIR", "/a"), ("SANDBOX_EXEC_TIMEOUT_SECONDS", "4")];
         assert_eq!(config(&[], &variables).base_dir, PathBuf::from("/a"));
         let config = config(&["--base-dir=/b", "--exec-timeout", "5"], &variables);
-        assert_eq!((config.base_dir, config.app.exec_timeout_seconds), (PathBuf::from("/b"), 5.0));
+        assert_eq!((config.base_dir, config.api.exec_timeout_seconds), (PathBuf::from("/b"), 5.0));
     }
 
     #[track_caller]
     fn timeout(value: &str, expected: f64, warnings: usize) {
         let config = config(&[], &[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
         assert_eq!(
-            (config.app.exec_timeout_seconds, config.warnings.len()),
+            (config.api.exec_timeout_seconds, config.warnings.len()),
             (expected, warnings),
             "{value:?}"
         );
@@ -477,7 +477,7 @@ mod tests {
         }
         let variable = (OsString::from("SANDBOX_EXEC_TIMEOUT_SECONDS"), OsString::from_vec(b"\xff".to_vec()));
         let Ok(Invocation::Start(config)) = invocation([], [variable]) else { panic!("it should serve") };
-        assert_eq!((config.app.exec_timeout_seconds, config.warnings.len()), (300.0, 1));
+        assert_eq!((config.api.exec_timeout_seconds, config.warnings.len()), (300.0, 1));
     }
 
     #[test]

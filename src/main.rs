@@ -1,10 +1,10 @@
 //! The binary: what are we configured to be, which of the two processes are we, run, say how it ended.
 
-use sandbox_runtime::app::App;
+use sandbox_runtime::api::Sandbox;
 use sandbox_runtime::config::{Config, Invocation, TOKEN, invocation};
 use sandbox_runtime::exec::{Environment, Runner};
 use sandbox_runtime::files::Root;
-use sandbox_runtime::server::{Server, probe};
+use sandbox_runtime::server::{Server, healthcheck};
 use sandbox_runtime::{init, install, log};
 use std::env::{args_os, vars_os};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Error> {
     match invocation(args_os().skip(1), vars_os())? {
         Invocation::Print(text) => log::answer(&text)?,
-        Invocation::Healthcheck(listen) => probe::ask(listen)?,
+        Invocation::Healthcheck(listen) => healthcheck::check(listen)?,
         Invocation::Install(directory) => {
             log::info(format_args!("installed {}", install::install(&directory)?.display()));
         }
@@ -58,6 +58,11 @@ fn serve(config: Config) -> Result<(), Error> {
     if config.token.is_some() {
         init::keep_secret(TOKEN)?;
     }
-    server.run(App { root: Root::new(config.base_dir), runner, limits: config.app, token: config.token })?;
+    server.run(Sandbox {
+        root: Root::new(config.base_dir),
+        runner,
+        limits: config.api,
+        token: config.token,
+    })?;
     Ok(())
 }

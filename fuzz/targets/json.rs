@@ -4,9 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_runtime::api::{
-    EXECUTE_BEGINS, ExecuteRequest, ExecuteResponse, Text, Unprocessable, push_escaped, to_json,
-};
+use sandbox_runtime::api::compat::wire::{ExecuteRequest, ExecuteResponse, Location, execute_begins};
+use sandbox_runtime::json::escape::push_escaped;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -32,33 +31,34 @@ fuzz_target!(|input: &[u8]| {
         (Err(_), Err(_)) => {}
     }
     if let Err(invalid) = &ours {
-        assert!(invalid.offset.is_none_or(|offset| offset <= body.len()), "{invalid:?}");
-        let answer: Value = serde_json::from_slice(&to_json(&Unprocessable(invalid))).unwrap();
-        assert_eq!(answer["detail"][0]["type"].as_str(), Some(invalid.kind));
+        let Location::Offset(offset) = invalid.location else { return check_response(input) };
+        assert!(offset <= body.len(), "{invalid:?}");
+        let response: Value = serde_json::from_slice(&invalid.to_json()).unwrap();
+        assert_eq!(response["detail"][0]["type"].as_str(), Some(invalid.kind));
     }
-
-    let (first, second) = input.split_at(input.len() / 2);
-    let mut answer = ExecuteResponse {
-        stdout: Text(vec![input]),
-        stderr: Text(vec![first, second]),
-        exit_code: -9,
-        timed_out: false,
-        truncated: true,
-    };
-    let whole = answer.to_json();
-    // The same, when a part of standard output has been told before.
-    let valid = std::str::from_utf8(input).map_or_else(|error| error.valid_up_to(), str::len);
-    let (told, rest) = input.split_at(valid);
-    let mut parts = EXECUTE_BEGINS.to_vec();
-    push_escaped(told, &mut parts);
-    answer.stdout = Text(vec![rest]);
-    answer.write_rest(&mut parts).unwrap();
-    assert_eq!(parts, whole);
-    let answer: Value = serde_json::from_slice(&whole).unwrap();
-    assert_eq!(answer["stdout"].as_str(), Some(&*String::from_utf8_lossy(input)));
-    let both = format!("{}{}", String::from_utf8_lossy(first), String::from_utf8_lossy(second));
-    assert_eq!(answer["stderr"].as_str(), Some(both.as_str()));
+    check_response(input);
 });
+
+/// Output of any bytes becomes the same JSON, whether a part of it was streamed or not.
+fn check_response(output: &[u8]) {
+    let (first, second) = output.split_at(output.len() / 2);
+    let response = |stdout: &[&[u8]], streamed: &[u8]| {
+        let mut json = execute_begins();
+        push_escaped(streamed, &mut json);
+        let stderr = &[first, second];
+        let response = ExecuteResponse { stdout, stderr, exit_code: -9, timed_out: false, truncated: true };
+        response.write_rest(&mut json).unwrap();
+        json
+    };
+    let whole = response(&[output], b"");
+    let valid = std::str::from_utf8(output).map_or_else(|error| error.valid_up_to(), str::len);
+    let (streamed, rest) = output.split_at(valid);
+    assert_eq!(response(&[rest], streamed), whole);
+    let json: Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!(json["stdout"].as_str(), Some(&*String::from_utf8_lossy(output)));
+    let both = format!("{}{}", String::from_utf8_lossy(first), String::from_utf8_lossy(second));
+    assert_eq!(json["stderr"].as_str(), Some(both.as_str()));
+}
 
 /// In a field that is not ours a value is not represented, so it may be what JSON allows and `Value` does not: numbers of
 /// any size, half a surrogate pair, any depth.

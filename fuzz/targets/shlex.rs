@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_runtime::shlex::split;
+use sandbox_runtime::api::compat::shlex::split;
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);

@@ -4,10 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use sandbox_runtime::api::route::find;
+use sandbox_runtime::api::routes;
 use sandbox_runtime::files::RelPath;
 use sandbox_runtime::http::Method;
 use sandbox_runtime::http::target::Target;
-use sandbox_runtime::route::find;
 
 fuzz_target!(|input: &[u8]| {
     if let Ok(target) = Target::parse(input) {
@@ -22,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
             let with_query = Target::parse(&[input, b"?/..%2f"].concat());
             assert_eq!(with_query.map(|target| target.path).as_ref(), Ok(&target.path));
         }
-        let _ = find(Method::Get, &target.path);
+        let _ = find(routes(), Method::Get, &target.path);
         check_path(&target.path);
     }
 

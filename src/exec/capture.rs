@@ -1,138 +1,134 @@
-//! What is kept of an output stream: its first part, its last part, and how many bytes lie between.
+//! A bounded copy of an output stream: its head, its tail, and the number of bytes omitted between them.
 //!
-//! Memory never exceeds the limit, however much is written; and of a first part that is [told](Capture::tellable) while it
-//! arrives, only what is not told yet is kept. Nothing is cut inside a UTF-8 character. Pure but for [`Capture::read`],
-//! which makes one read(2) straight into the kept part.
+//! Memory never exceeds the limit, however much is written. What has been [streamed](Capture::streamed) from the head
+//! is not kept. Nothing is cut inside a UTF-8 character. Pure.
 
-use crate::sys::poll::{read, read_append};
-use std::io;
-use std::os::fd::BorrowedFd;
-
-/// One read(2) at most.
-const READ_BYTES: usize = 64 << 10;
-/// The first read(2): most commands say little, and memory that is not asked for need not be given back.
-const FIRST_READ_BYTES: usize = 2 << 10;
-
-/// How much is not told before the end: something to say, one character at a time, when the client must be heard from.
-const HELD_BYTES: usize = 8;
-
-/// A stream as it arrives.
+/// A stream that is being written.
 #[derive(Debug)]
-pub(super) struct Capture {
-    /// How many bytes the first part may have, and the last part too.
+pub struct Capture {
+    /// The size of the head, and of the tail too.
     half_bytes: usize,
-    /// How much more of the first part there may be.
-    first_room: usize,
-    first: Vec<u8>,
+    /// What the head can still take.
+    head_room: usize,
+    /// The part of the head that has not been streamed.
+    head: Vec<u8>,
     /// Appended to until it is full, then a ring.
-    last: Vec<u8>,
-    /// Where the ring's oldest byte is, which is where the next one goes.
+    tail: Vec<u8>,
+    /// The oldest byte of the ring, which is the next to be overwritten.
     oldest: usize,
-    left_out: u64,
+    omitted_bytes: u64,
 }
 
-/// A stream as it was, when it has ended or nobody reads it any more; less what was told before.
+/// A stream that has ended, less what was streamed before.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Captured {
-    pub first: Vec<u8>,
-    /// How many bytes lie between the parts; 0 when nothing was left out.
-    pub left_out: u64,
-    pub last: Vec<u8>,
+    pub head: Vec<u8>,
+    /// Bytes between the head and the tail; 0 if the stream is complete.
+    pub omitted_bytes: u64,
+    pub tail: Vec<u8>,
 }
 
 impl Capture {
-    /// `None`: no limit, which is for a stream that is told while it arrives.
-    pub(super) fn new(limit_bytes: Option<usize>) -> Self {
+    /// `None`: no limit, for a stream that is streamed while it arrives.
+    pub fn new(limit_bytes: Option<usize>) -> Self {
         let half_bytes = limit_bytes.map_or(usize::MAX, |limit| (limit / 2).max(1));
-        let (first, last) = (Vec::new(), Vec::new());
-        Self { half_bytes, first_room: half_bytes, first, last, oldest: 0, left_out: 0 }
+        let (head, tail) = (Vec::new(), Vec::new());
+        Self { half_bytes, head_room: half_bytes, head, tail, oldest: 0, omitted_bytes: 0 }
     }
 
-    /// Reads once; 0 at end-of-file.
-    pub(super) fn read(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.first_room > 0 {
-            let so_far = self.half_bytes - self.first_room;
-            let wanted = so_far.clamp(FIRST_READ_BYTES, READ_BYTES);
-            let count = read_append(descriptor, &mut self.first, self.first_room.min(wanted))?;
-            self.first_room -= count;
-            return Ok(count);
+    /// Adds output.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(self.head_room));
+        self.head.extend_from_slice(head);
+        self.head_room -= head.len();
+        let tail_room = self.half_bytes - self.tail.len();
+        let (tail, rest) = rest.split_at(rest.len().min(tail_room));
+        self.tail.extend_from_slice(tail);
+        self.overwrite(rest);
+    }
+
+    /// Adds output to the ring, in the place of its oldest bytes.
+    fn overwrite(&mut self, bytes: &[u8]) {
+        self.omitted_bytes += bytes.len() as u64;
+        // Only the end can stay.
+        let skipped = bytes.len().saturating_sub(self.half_bytes);
+        let (skipped, bytes) = bytes.split_at(skipped);
+        self.oldest = (self.oldest + skipped.len()) % self.half_bytes;
+        let (to_end, from_start) = bytes.split_at(bytes.len().min(self.half_bytes - self.oldest));
+        for part in [to_end, from_start] {
+            if let Some(oldest) = self.tail.get_mut(self.oldest..self.oldest + part.len()) {
+                oldest.copy_from_slice(part);
+            }
+            self.oldest = (self.oldest + part.len()) % self.half_bytes;
         }
-        let room = self.half_bytes - self.last.len();
-        if room > 0 {
-            let wanted = self.last.len().clamp(FIRST_READ_BYTES, READ_BYTES);
-            return read_append(descriptor, &mut self.last, room.min(wanted));
-        }
-        let (_, ring) = self.last.split_at_mut(self.oldest);
-        let room = ring.len().min(READ_BYTES);
-        let count = read(descriptor, ring.get_mut(..room).unwrap_or_default())?;
-        self.oldest = (self.oldest + count) % self.half_bytes;
-        self.left_out += count as u64;
-        Ok(count)
     }
 
-    /// How many bytes have been read and not kept.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// Whether a limit was reached, so that output is being omitted.
+    pub fn is_omitting(&self) -> bool {
+        self.omitted_bytes > 0
     }
 
-    /// How many bytes of the first part have not been told.
-    pub(super) fn untold(&self) -> usize {
-        self.first.len()
+    /// Whether the next output still belongs to the head.
+    pub fn is_in_head(&self) -> bool {
+        self.head_room > 0
     }
 
-    /// Whether what comes next still belongs to the first part.
-    pub(super) fn is_in_first(&self) -> bool {
-        self.first_room > 0
+    /// The part of the head that has not been streamed.
+    pub fn pending(&self) -> &[u8] {
+        &self.head
     }
 
-    /// What can be told of the first part already. It can be decoded by itself: it neither begins nor ends inside a
-    /// character.
-    pub(super) fn tellable(&self) -> &[u8] {
-        let (ready, _) = self.first.split_at(self.first.len().saturating_sub(HELD_BYTES));
-        without_open_end(ready)
+    /// What can be streamed now: the pending head less its last `held_bytes`. It can be decoded by itself, since it
+    /// neither begins nor ends inside a character.
+    pub fn streamable(&self, held_bytes: usize) -> &[u8] {
+        let (ready, _) = self.head.split_at(self.head.len().saturating_sub(held_bytes));
+        without_incomplete_end(ready)
     }
 
-    /// One character of what is held back, or as many bytes as are none.
-    pub(super) fn next_held(&self) -> &[u8] {
-        let first = &self.first;
-        let is_closed = |count: &usize| without_open_end(first.split_at(*count).0).len() == *count;
-        let count = (1..=first.len().min(LONGEST_CHARACTER)).find(is_closed);
-        first.split_at(count.unwrap_or(0)).0
+    /// The first pending character, or the first invalid sequence.
+    pub fn next_character(&self) -> &[u8] {
+        let is_complete = |count: &usize| {
+            let front = self.head.split_at(*count).0;
+            without_incomplete_end(front).len() == *count
+        };
+        let count = (1..=self.head.len().min(LONGEST_CHARACTER)).find(is_complete);
+        self.head.split_at(count.unwrap_or(0)).0
     }
 
-    /// Takes away so many bytes, which have been told.
-    pub(super) fn told(&mut self, count: usize) {
-        self.first.drain(..count);
+    /// Forgets this many pending bytes, which have been streamed.
+    pub fn streamed(&mut self, count: usize) {
+        self.head.drain(..count);
     }
 
-    pub(super) fn finish(self) -> Captured {
-        let Self { mut first, mut last, oldest, mut left_out, .. } = self;
-        if left_out == 0 {
-            first.append(&mut last);
+    pub fn finish(self) -> Captured {
+        let Self { mut head, mut tail, oldest, mut omitted_bytes, .. } = self;
+        if omitted_bytes == 0 {
+            head.append(&mut tail);
         } else {
-            last.rotate_left(oldest);
-            let whole = without_open_end(&first).len();
-            left_out += (first.len() - whole) as u64 + cut_start(&mut last);
-            first.truncate(whole);
+            tail.rotate_left(oldest);
+            let complete = without_incomplete_end(&head).len();
+            omitted_bytes += (head.len() - complete) as u64 + cut_incomplete_start(&mut tail);
+            head.truncate(complete);
         }
-        Captured { first, left_out, last }
+        Captured { head, omitted_bytes, tail }
     }
 }
 
+/// The bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
 
-/// All but a character at the end that has begun and not ended.
-fn without_open_end(bytes: &[u8]) -> &[u8] {
-    let is_open = |count: &usize| {
+/// All but an incomplete character at the end.
+fn without_incomplete_end(bytes: &[u8]) -> &[u8] {
+    let is_incomplete = |count: &usize| {
         let end = bytes.split_at(bytes.len() - count).1;
         std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
     };
-    let open = (1..LONGEST_CHARACTER.min(bytes.len() + 1)).find(is_open);
-    bytes.split_at(bytes.len() - open.unwrap_or(0)).0
+    let incomplete = (1..LONGEST_CHARACTER.min(bytes.len() + 1)).find(is_incomplete);
+    bytes.split_at(bytes.len() - incomplete.unwrap_or(0)).0
 }
 
-/// Takes away continuation bytes whose character has begun before; returns how many.
-fn cut_start(bytes: &mut Vec<u8>) -> u64 {
+/// Removes continuation bytes whose character began earlier; returns how many.
+fn cut_incomplete_start(bytes: &mut Vec<u8>) -> u64 {
     let count = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     bytes.drain(..count);
     count as u64
@@ -141,54 +137,37 @@ fn cut_start(bytes: &mut Vec<u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::poll::pipe;
-    use std::io::Write;
-    use std::os::fd::AsFd;
 
-    /// Passes the text through a pipe in pieces of this many bytes.
     fn capture(limit: usize, text: &[u8], piece_bytes: usize) -> Captured {
-        let (source, sink) = pipe().unwrap();
-        let mut sink = std::fs::File::from(sink);
         let mut capture = Capture::new(Some(limit));
-        for piece in text.chunks(piece_bytes) {
-            sink.write_all(piece).unwrap();
-            let mut left = piece.len();
-            while left > 0 {
-                left -= capture.read(source.as_fd()).unwrap();
-            }
-        }
-        drop(sink);
-        assert_eq!(capture.read(source.as_fd()).unwrap(), 0);
+        text.chunks(piece_bytes).for_each(|piece| capture.push(piece));
         capture.finish()
     }
 
     #[track_caller]
-    fn check(limit: usize, text: &str, first: &str, left_out: u64, last: &str) {
+    fn check(limit: usize, text: &str, head: &str, omitted_bytes: u64, tail: &str) {
         for piece_bytes in 1..=text.len() {
             let captured = capture(limit, text.as_bytes(), piece_bytes);
-            assert_eq!(
-                captured,
-                Captured { first: first.into(), left_out, last: last.into() },
-                "{piece_bytes}"
-            );
+            let expected = Captured { head: head.into(), omitted_bytes, tail: tail.into() };
+            assert_eq!(captured, expected, "in pieces of {piece_bytes}");
         }
     }
 
     #[test]
-    fn up_to_the_limit_everything_is_kept_in_order() {
+    fn output_within_the_limit_is_kept_whole() {
         check(8, "abc", "abc", 0, "");
         check(8, "abcdefgh", "abcdefgh", 0, "");
     }
 
     #[test]
-    fn past_the_limit_the_middle_is_left_out() {
+    fn output_past_the_limit_loses_its_middle() {
         check(8, "abcdefghi", "abcd", 1, "fghi");
         check(8, "abcdefghijklmnopqrstuvwxyz", "abcd", 18, "wxyz");
         check(2, "abcdef", "a", 4, "f");
     }
 
     #[test]
-    fn no_character_is_cut() {
+    fn characters_are_not_cut() {
         check(6, "aé€abcé€", "aé", 8, "€"); // OU-08: 3 bytes each
         check(10, "éééééééé", "éé", 8, "éé"); // 5 bytes each: half a character more
         check(8, "€€€€€€", "€", 12, "€");
@@ -196,8 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn invalid_bytes_are_kept_as_they_are() {
+    fn invalid_bytes_are_kept() {
         let captured = capture(8, b"\xff\xff\xff\xff....\xff\xff\xff\xff", 12);
-        assert_eq!((captured.left_out, captured.last.as_slice()), (4, &b"\xff\xff\xff\xff"[..]));
+        assert_eq!((captured.omitted_bytes, captured.tail.as_slice()), (4, &b"\xff\xff\xff\xff"[..]));
+    }
+
+    #[test]
+    fn streamed_bytes_are_not_kept() {
+        let mut capture = Capture::new(None);
+        capture.push("abcdefgh€€".as_bytes());
+        assert_eq!(capture.streamable(2), "abcdefgh€".as_bytes());
+        capture.streamed(11);
+        assert_eq!((capture.next_character(), capture.pending().len()), ("€".as_bytes(), 3));
+        capture.streamed(3);
+        assert_eq!((capture.next_character(), capture.streamable(0)), (&b""[..], &b""[..]));
+        capture.push(b"\xff\xe2");
+        assert_eq!((capture.next_character(), capture.streamable(0)), (&b"\xff"[..], &b"\xff"[..]));
     }
 }

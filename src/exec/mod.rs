@@ -1,98 +1,56 @@
-//! What running a command means: [`Command`] in, [`Outcome`] out.
+//! Runs commands: a [`Spec`] in, an [`Ending`] out, and output to a [`Sink`] while it arrives.
 //!
-//! The command runs in a process group of its own, reads nothing, and ends by itself or by being killed at its deadline
-//! ([`run`] holds the loop and the table of endings), with all that it started ([`tree`]). What it says is bounded
-//! ([`capture`]). No shell takes part.
-//! A command that could not be started is an [`Error`] with the errno, and no outcome.
+//! A command runs in a process group of its own, without a shell and with an empty standard input. It ends by itself or
+//! is killed, with all of its descendants ([`kill`]), at its deadline, if its client disconnects, or if the server shuts
+//! down; [`pump`] has the loop and the table of endings. A command that cannot be started is an [`Error`] with the errno.
 //!
-//! This folder does not know where a command came from, nor how its outcome is told.
+//! The child is reaped last: until then its pid, and so the number of its process group, stays reserved, and a group kill
+//! cannot hit an unrelated process.
+//!
+//! Not here: where a command comes from, and how its result is encoded.
 
+mod background;
 mod capture;
-mod command;
-mod discard;
-mod leftovers;
-mod mark;
-mod run;
-mod running;
-mod tree;
+mod kill;
+mod lookup;
+mod process;
+mod procfs;
+mod pump;
+mod sink;
+mod spawn;
+mod spec;
+mod tag;
+mod throttle;
 
-pub use capture::Captured;
-pub use command::{Command, Environment, Malformed};
-pub use leftovers::Leftovers;
+pub use background::Background;
+pub use capture::{Capture, Captured};
+pub use sink::{Channel, Flow, Sink, Watch};
+pub use spec::{Argv, Environment, InvalidArgv, Spec};
 
+use crate::deadline::Deadline;
 use crate::sys::poll::pipe;
-use crate::sys::process::{SignalSet, keep_exit_statuses};
-use crate::sys::spawn::{Leads, close_inherited_on_exec};
-use mark::Marks;
-use std::fs::File;
+use crate::sys::process::{ExitStatus, keep_exit_statuses, reap};
+use crate::sys::spawn::close_inherited_on_exec;
+use kill::kill_descendants;
+use pump::Pump;
+use spawn::Spawner;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use throttle::Throttle;
 
-/// How much a command may do.
+/// Bounds for all commands together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many bytes of each output stream are kept: half from its beginning, half from its end. `None`: all of standard
-    /// output, which is told while it arrives; standard error is kept as by default.
-    pub output_bytes: Option<usize>,
-    /// How many bytes of standard output are gathered before it is told while it arrives.
-    pub buffer_bytes: usize,
-    /// After how long the answer is begun although the command still runs: before a client or a router gives up waiting
-    /// for the first byte, and sends the request again. Clients wait a second at least.
-    pub commit_after: Duration,
-    /// How many pipes that outlived their command are drained at once; past that the oldest is closed.
-    pub leftovers: usize,
+    /// Pipes of background processes that are drained at once. Past that the oldest is closed.
+    pub background_pipes: usize,
 }
-
-/// How much is kept of a stream by default; and of standard error where standard output has no limit.
-const DEFAULT_OUTPUT_BYTES: usize = 8 << 20;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            output_bytes: Some(DEFAULT_OUTPUT_BYTES),
-            buffer_bytes: 64 << 10,
-            commit_after: Duration::from_millis(500),
-            leftovers: 512,
-        }
+        Self { background_pipes: 512 }
     }
-}
-
-/// Whoever waits for the answer.
-pub trait Client {
-    /// Its connection, to see it go away.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Sends something that does not change the answer: the head first, later white space before the JSON. A peer that
-    /// only shut down its sending side takes it; a peer that is gone answers with a reset.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    fn nudge(&mut self) -> io::Result<()>;
-
-    /// Takes the next part of the answer, all of it; what the connection does not take now is kept. It never blocks.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    fn take(&mut self, part: &[u8]) -> io::Result<()>;
-
-    /// Whether something is kept. Then nothing more should be given, and the connection is waited for.
-    fn is_behind(&self) -> bool;
-
-    /// Sends of what is kept as much as the connection takes now.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    fn catch_up(&mut self) -> io::Result<()>;
-}
-
-/// What became of a command; of standard output what the client has not taken.
-#[derive(Debug)]
-pub struct Outcome {
-    pub ending: Ending,
-    pub stdout: Captured,
-    pub stderr: Captured,
 }
 
 /// How a command ended.
@@ -100,15 +58,15 @@ pub struct Outcome {
 pub enum Ending {
     /// By itself, with this exit status.
     Exited(i32),
-    /// By a signal of this number, which was not ours.
+    /// By a signal of this number that the server did not send.
     Signaled(i32),
     /// Killed at its deadline.
     TimedOut,
-    /// Killed because nobody waits for the answer any more.
-    Abandoned,
-    /// Killed because the server is going down.
+    /// Killed because the client disconnected.
+    Disconnected,
+    /// Killed because the server shuts down.
     ShutDown,
-    /// By itself, and somebody else has taken its exit status.
+    /// By itself, but its exit status was lost: something else reaped it.
     Unknown,
 }
 
@@ -122,79 +80,100 @@ pub struct Error {
 /// What the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// To run the program.
     Program,
-    /// To use the working directory.
     Directory,
-    /// To give the pipes, descriptors or memory that running anything takes.
+    /// Pipes, descriptors, processes or memory.
     Resources,
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let subject = match self.subject {
+        let attempt = match self.subject {
             Subject::Program => "run the program",
             Subject::Directory => "use the working directory",
-            Subject::Resources => "prepare a command",
+            Subject::Resources => "start a command",
         };
-        write!(f, "can not {subject}: {}", self.cause)
+        write!(f, "cannot {attempt}: {}", self.cause)
     }
 }
 
 impl std::error::Error for Error {}
 
-/// Runs commands. One is shared by all threads; nothing of one command is left in it for the next.
+/// How long to wait for the end of a pipe that a background process holds. Long enough for the tail of `… | tee log` on a
+/// busy machine, short enough that `server &` is answered at once.
+const HELD_PIPE_GRACE: Duration = Duration::from_millis(200);
+
+/// How long to wait for a killed command: it ends at once unless it is in an uninterruptible wait.
+const KILLED_GRACE: Duration = Duration::from_millis(300);
+
+/// Runs commands. One is shared by all threads.
 #[derive(Debug)]
 pub struct Runner {
-    environment: Environment,
-    limits: Limits,
-    marks: Marks,
-    null: File,
-    reset_signals: SignalSet,
-    leads: Leads,
-    leftovers: Leftovers,
-    /// Readable (as end-of-file) from the moment that [`stop`](Self::stop) closes the other end.
+    spawner: Spawner,
+    throttle: Throttle,
+    background: Background,
+    /// At end-of-file from the moment that [`stop`](Self::stop) closes the other end.
     stopping: OwnedFd,
     stop: Mutex<Option<OwnedFd>>,
 }
 
 impl Runner {
-    /// Looks once at what does not change: dispositions, terminal, `/dev/null`.
-    ///
     /// # Errors
-    /// No `/dev/null`, or no descriptors.
+    /// `/dev/null` is missing, or descriptors have run out.
     pub fn new(environment: Environment, limits: Limits) -> io::Result<Self> {
         keep_exit_statuses()?;
         close_inherited_on_exec()?;
         let (stopping, stop) = pipe()?;
         Ok(Self {
-            environment,
-            limits,
-            marks: Marks::new(),
-            null: File::open("/dev/null")?,
-            reset_signals: SignalSet::ignored(),
-            leads: leads(),
-            leftovers: Leftovers::new(limits.leftovers)?,
+            spawner: Spawner::new(environment)?,
+            throttle: Throttle::default(),
+            background: Background::new(limits.background_pipes)?,
             stopping,
             stop: Mutex::new(Some(stop)),
         })
     }
 
+    /// Runs a command until it ends or is killed.
+    ///
+    /// # Errors
+    /// The command could not be started; nothing runs, and the sink was not called.
+    pub fn run(&self, spec: &Spec<'_>, deadline: Deadline, sink: &mut dyn Sink) -> Result<Ending, Error> {
+        let process = self.spawner.start(spec)?;
+        let mut pump = Pump::new(process, sink, &self.throttle);
+        let killed = pump.run(deadline, self.stopping.as_fd());
+        if killed.is_some() {
+            let siblings = kill_descendants(pump.child.pid, &pump.child.tag);
+            siblings.into_iter().for_each(|child| self.background.add_child(child));
+        }
+        pump.drain(if killed.is_some() { KILLED_GRACE } else { HELD_PIPE_GRACE });
+        Ok(self.finish(pump, killed))
+    }
+
+    fn finish(&self, pump: Pump<'_>, killed: Option<Ending>) -> Ending {
+        let (child, pipes) = pump.finish();
+        // After a kill there is no writer left that a closed pipe could harm.
+        if killed.is_none() {
+            pipes.for_each(|pipe| self.background.add_pipe(pipe));
+        }
+        let status = reap(child.pid);
+        if matches!(status, Ok(None)) {
+            self.background.add_child(child.pid);
+        }
+        killed.unwrap_or(match status {
+            Ok(Some(ExitStatus::Exited(code))) => Ending::Exited(code),
+            Ok(Some(ExitStatus::Signaled(signal))) => Ending::Signaled(signal),
+            Ok(None) => Ending::TimedOut,
+            Err(_) => Ending::Unknown,
+        })
+    }
+
     /// Kills every command that runs, now and from now on.
     pub fn stop(&self) {
-        let end = self.stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        drop(end);
+        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// What commands have left behind; one thread must drain it.
-    pub fn leftovers(&self) -> &Leftovers {
-        &self.leftovers
+    /// Background processes' pipes; one thread must drain them.
+    pub fn background(&self) -> &Background {
+        &self.background
     }
-}
-
-/// Where the server has a controlling terminal (somebody started it by hand), a command gets a session of its own: a
-/// group in the background of that terminal would be stopped as soon as it reads `/dev/tty`. Elsewhere a group is
-/// enough, as there is no terminal to have.
-fn leads() -> Leads {
-    if File::open("/dev/tty").is_ok() { Leads::Session } else { Leads::Group }
 }

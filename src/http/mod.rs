@@ -35,6 +35,20 @@ pub enum Method {
 }
 
 impl Method {
+    /// As in a request line and in an `Allow` header; empty for an unknown method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
+            Self::Options => "OPTIONS",
+            Self::Other => "",
+        }
+    }
+
     fn from_token(token: &str) -> Method {
         match token {
             "GET" => Method::Get,

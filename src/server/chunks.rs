@@ -1,21 +1,21 @@
-//! A body that is made while it is written: gathered into chunks, each one write (RFC 9112 section 7.1).
+//! A body of unknown length: collected into chunks, each sent with one write (RFC 9112 section 7.1).
 
-use super::wire::{Fault, Pace, Wire};
+use super::wire::{Allowance, Fault, Wire};
 use std::io::{self, Write};
 
-/// How much is gathered.
+/// The size of a chunk.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// How the client learns where the body ends.
+/// How the client recognises the end of the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum Framing {
     Chunked,
-    /// By the end of the connection.
-    Plain,
+    /// By the end of the connection, for HTTP/1.0.
+    UntilClose,
 }
 
-impl Coding {
-    /// What goes before and after a part of this size. Nothing does when it is empty: an empty chunk would be the last.
+impl Framing {
+    /// What precedes and follows a part of this size. An empty part must not become a chunk, since that would be the last.
     pub(super) fn frame(self, bytes: usize) -> (String, &'static [u8]) {
         match self {
             Self::Chunked if bytes > 0 => (format!("{bytes:x}\r\n"), b"\r\n"),
@@ -24,44 +24,50 @@ impl Coding {
     }
 }
 
-/// The writer.
 pub(super) struct ChunkWriter<'a> {
     wire: &'a Wire,
-    pace: &'a mut Pace,
-    coding: Coding,
-    /// What goes out before the next chunk: the head, or what is left of what was sent before.
+    allowance: &'a mut Allowance,
+    framing: Framing,
+    /// Sent before the next chunk: the head, or pending bytes.
     before: Vec<u8>,
-    gathered: Vec<u8>,
-    /// Why the wire took no more; [`io::Error`] can not tell it.
+    collected: Vec<u8>,
+    /// Why writing failed; an [`io::Error`] cannot carry it.
     pub(super) fault: Option<Fault>,
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(super) fn new(wire: &'a Wire, pace: &'a mut Pace, coding: Coding, head: Vec<u8>) -> Self {
-        Self { wire, pace, coding, before: head, gathered: Vec::with_capacity(CHUNK_BYTES), fault: None }
+    pub(super) fn new(wire: &'a Wire, allowance: &'a mut Allowance, framing: Framing, head: Vec<u8>) -> Self {
+        Self {
+            wire,
+            allowance,
+            framing,
+            before: head,
+            collected: Vec::with_capacity(CHUNK_BYTES),
+            fault: None,
+        }
     }
 
-    /// Sends the rest, and the end.
+    /// Sends the last chunk, and the end.
     pub(super) fn finish(mut self) -> Result<(), Fault> {
-        let end: &[u8] = if self.coding == Coding::Chunked { b"0\r\n\r\n" } else { b"" };
+        let end: &[u8] = if self.framing == Framing::Chunked { b"0\r\n\r\n" } else { b"" };
         self.send(end)
     }
 
     fn send(&mut self, end: &[u8]) -> Result<(), Fault> {
-        let (before, after) = self.coding.frame(self.gathered.len());
-        self.wire.write([&self.before, before.as_bytes(), &self.gathered, after, end], self.pace)?;
+        let (before, after) = self.framing.frame(self.collected.len());
+        self.wire.write([&self.before, before.as_bytes(), &self.collected, after, end], self.allowance)?;
         self.before.clear();
-        self.gathered.clear();
+        self.collected.clear();
         Ok(())
     }
 }
 
 impl Write for ChunkWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = CHUNK_BYTES - self.gathered.len();
+        let room = CHUNK_BYTES - self.collected.len();
         let (now, _) = bytes.split_at(room.min(bytes.len()));
-        self.gathered.extend_from_slice(now);
-        if self.gathered.len() == CHUNK_BYTES {
+        self.collected.extend_from_slice(now);
+        if self.collected.len() == CHUNK_BYTES {
             self.flush()?;
         }
         Ok(now.len())

@@ -1,11 +1,11 @@
-//! Where to listen: read from text, bound to a socket.
+//! The address to listen on: parsed, and bound to a socket.
 
-use crate::sys::errno;
+use crate::sys::errno::EAFNOSUPPORT;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
-/// An address, or all of them, and a port.
+/// A port on one address, or on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     address: Option<IpAddr>,
@@ -13,13 +13,13 @@ pub struct Listen {
 }
 
 impl Default for Listen {
-    /// The port that clients expect, on all addresses.
+    /// The port that clients of the reference use, on all addresses.
     fn default() -> Self {
         Self { address: None, port: 8888 }
     }
 }
 
-/// A place that can not be listened at.
+/// Why it is not possible to listen.
 #[derive(Debug)]
 pub struct Error {
     listen: Listen,
@@ -30,8 +30,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { listen: Listen { address, port }, cause } = self;
         match address {
-            None => write!(f, "can not listen on port {port}: {cause}"),
-            Some(address) => write!(f, "can not listen on {}: {cause}", SocketAddr::new(*address, *port)),
+            None => write!(f, "cannot listen on port {port}: {cause}"),
+            Some(address) => write!(f, "cannot listen on {}: {cause}", SocketAddr::new(*address, *port)),
         }
     }
 }
@@ -39,11 +39,11 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Listen {
-    /// `PORT`, `:PORT`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. Port 0, which lets the system choose, must be asked for with an
-    /// address: alone it is more likely a mistake.
+    /// `PORT`, `:PORT`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. Port 0, which lets the system choose, requires an address: alone
+    /// it is more likely a mistake.
     ///
     /// # Errors
-    /// What it should be.
+    /// The expected format.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(Self { address: Some(address.ip()), port: address.port() });
@@ -52,7 +52,7 @@ impl Listen {
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|port| is_number && *port > 0);
         let port =
-            port.ok_or("it should be PORT, ADDRESS:PORT or [ADDRESS]:PORT, with a port from 1 to 65535")?;
+            port.ok_or("expected PORT, ADDRESS:PORT or [ADDRESS]:PORT, with a port from 1 to 65535")?;
         Ok(Self { address: None, port })
     }
 
@@ -62,7 +62,7 @@ impl Listen {
         let bound = match self.address {
             Some(address) => listen(address),
             None => match listen(Ipv6Addr::UNSPECIFIED.into()) {
-                Err(error) if is_no_ipv6(&error) => listen(Ipv4Addr::UNSPECIFIED.into()),
+                Err(error) if lacks_ipv6(&error) => listen(Ipv4Addr::UNSPECIFIED.into()),
                 bound => bound,
             },
         };
@@ -73,8 +73,8 @@ impl Listen {
         Error { listen: self, cause }
     }
 
-    /// Where a client on this machine finds it.
-    pub(super) fn nearest(self) -> SocketAddr {
+    /// The address by which a client on this machine reaches it.
+    pub(super) fn local(self) -> SocketAddr {
         let address = match self.address {
             Some(IpAddr::V6(address)) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             Some(address) if !address.is_unspecified() => address,
@@ -85,8 +85,8 @@ impl Listen {
 }
 
 /// `EAFNOSUPPORT` (no IPv6 in the kernel) or `EADDRNOTAVAIL` (IPv6 switched off).
-fn is_no_ipv6(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(errno::EAFNOSUPPORT)
+fn lacks_ipv6(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
 #[cfg(test)]
@@ -94,12 +94,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, nearest: &str) {
-        assert_eq!(Listen::parse(text).map(|listen| listen.nearest().to_string()).as_deref(), Ok(nearest));
+    fn check(text: &str, local: &str) {
+        assert_eq!(Listen::parse(text).map(|listen| listen.local().to_string()).as_deref(), Ok(local));
     }
 
     #[test]
-    fn places_are_understood() {
+    fn addresses_are_parsed() {
         check("8888", "127.0.0.1:8888");
         check(":80", "127.0.0.1:80");
         check("0.0.0.0:80", "127.0.0.1:80");
@@ -109,18 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_one_clear_sentence() {
+    fn a_port_in_use_is_reported() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let error = Listen::parse(&address.to_string()).unwrap().bind().unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("can not listen on {address}: Address in use (os error 98)")
-                .replace("Address in use", error_words())
+            format!("cannot listen on {address}: Address in use (os error 98)")
+                .replace("Address in use", error_text())
         );
     }
 
-    fn error_words() -> &'static str {
+    fn error_text() -> &'static str {
         if cfg!(target_env = "musl") { "Address in use" } else { "Address already in use" }
     }
 }

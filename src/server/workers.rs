@@ -1,28 +1,26 @@
-//! The threads that work on requests: some for good, others as long as there is work.
+//! The threads that serve requests: a fixed core, and temporary threads under load.
 //!
-//! A connection that is given to them comes back when it is idle, or is closed.
+//! A connection that is given to them is returned when it is idle, or closed.
 
-use super::Limits;
-use super::conn::{Connection, Next};
-use crate::app::App;
+use super::conn::{Connection, Context, Next};
 use crate::log;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long a worker that is not needed waits for work.
-const KEPT: Duration = Duration::from_secs(10);
+/// How long an idle temporary worker waits for work.
+const IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// How many workers may wait for work besides those that exist for good. Each counts as a process where those are limited, and
-/// commands need them, too.
-const SPARE: usize = 4;
+/// Idle workers that are kept in addition to the core. Each counts as a process where those are limited, and commands need
+/// some too.
+const MAX_IDLE: usize = 4;
 
-/// musl's default of 128 KiB is little; buffers are on the heap all the same.
+/// More than musl's default of 128 KiB; buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Starts a thread.
@@ -30,16 +28,14 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(work)
 }
 
-/// All of them.
+/// The pool.
 pub(super) struct Workers {
-    app: Arc<App>,
-    limits: Limits,
+    context: Arc<Context>,
     state: Mutex<State>,
     work: Condvar,
-    stopping: AtomicBool,
-    /// Connections that have become idle, for the thread that waits for them.
+    /// Connections that have become idle, for the accept thread.
     returned: Mutex<Vec<Connection>>,
-    /// A byte through this pipe wakes that thread.
+    /// A byte through this pipe wakes the accept thread.
     wake: File,
 }
 
@@ -48,44 +44,39 @@ struct State {
     jobs: VecDeque<Connection>,
     threads: usize,
     /// Threads that wait for a job.
-    free: usize,
-    /// Jobs that wait or are being worked on.
+    idle: usize,
+    /// Jobs that are queued or being worked on.
     busy: usize,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Exists as long as the server.
+    Core,
+    /// Ends when there is no work for a while.
+    Temporary,
+}
+
 impl Workers {
-    pub(super) fn new(app: Arc<App>, limits: Limits, wake: OwnedFd) -> Self {
-        Self {
-            app,
-            limits,
-            state: Mutex::default(),
-            work: Condvar::new(),
-            stopping: AtomicBool::new(false),
-            returned: Mutex::default(),
-            wake: File::from(wake),
-        }
+    pub(super) fn new(context: Arc<Context>, wake: OwnedFd) -> Self {
+        let (state, work, returned) = (Mutex::default(), Condvar::new(), Mutex::default());
+        Self { context, state, work, returned, wake: File::from(wake) }
     }
 
-    /// Starts the standing ones.
+    /// Starts the core.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
-        for _ in 0..self.limits.standing_workers {
-            self.add_thread(Kind::Standing)?;
-        }
-        Ok(())
+        (0..self.context.limits.core_workers).try_for_each(|_| self.add_thread(&mut self.state(), Kind::Core))
     }
 
-    /// Has a thread work on a connection: one that is free, or a new one. Gives the connection back when there is none of
-    /// either.
-    pub(super) fn take(self: &Arc<Self>, connection: Connection) -> Result<(), Connection> {
-        let state = self.state();
-        let has_free = state.free > state.jobs.len();
-        let may_add = state.threads < self.limits.workers;
-        drop(state);
-        let has_thread = has_free || (may_add && self.add_thread(Kind::Passing).is_ok());
-        if !has_thread {
+    /// Gives a connection to an idle worker or a new one. Returns the connection if there is neither.
+    pub(super) fn submit(self: &Arc<Self>, connection: Connection) -> Result<(), Connection> {
+        let mut state = self.state();
+        let has_idle = state.idle > state.jobs.len();
+        let may_add = state.threads < self.context.limits.workers;
+        let has_worker = has_idle || (may_add && self.add_thread(&mut state, Kind::Temporary).is_ok());
+        if !has_worker {
             return Err(connection);
         }
-        let mut state = self.state();
         state.jobs.push_back(connection);
         state.busy += 1;
         drop(state);
@@ -93,40 +84,38 @@ impl Workers {
         Ok(())
     }
 
-    /// How many connections have a request that is not answered yet.
+    /// How many connections have a request in flight.
     pub(super) fn busy(&self) -> usize {
         self.state().busy
     }
 
-    /// Those that have become idle.
+    /// The connections that have become idle.
     pub(super) fn returned(&self) -> Vec<Connection> {
         std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every connection is closed after the answer that it waits for, and threads end.
+    /// Closes every connection after its current response, and ends idle threads.
     pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
+        self.context.is_stopping.store(true, Ordering::SeqCst);
         self.work.notify_all();
     }
 
-    fn add_thread(self: &Arc<Self>, kind: Kind) -> io::Result<()> {
-        self.state().threads += 1;
+    /// Starts a thread, which waits for the lock that the caller holds.
+    fn add_thread(self: &Arc<Self>, state: &mut State, kind: Kind) -> io::Result<()> {
         let this = Arc::clone(self);
-        let spawned = spawn("worker", move || this.work_on_jobs(kind));
-        if spawned.is_err() {
-            self.state().threads -= 1;
-        }
-        spawned.map(drop)
+        spawn("worker", move || this.run(kind))?;
+        state.threads += 1;
+        Ok(())
     }
 
-    fn work_on_jobs(&self, kind: Kind) {
+    fn run(&self, kind: Kind) {
         while let Some(connection) = self.next_job(kind) {
-            match connection.serve(&self.app, &self.limits, &self.stopping) {
+            match connection.serve(&self.context) {
                 Next::Idle(connection) => self.give_back(connection),
                 Next::Closed(reason) => log::debug(format_args!("closed a connection: {reason}")),
             }
             self.state().busy -= 1;
-            if self.stopping.load(Ordering::SeqCst) {
+            if self.context.is_stopping() {
                 self.wake();
             }
         }
@@ -138,16 +127,17 @@ impl Workers {
             if let Some(connection) = state.jobs.pop_front() {
                 return Some(connection);
             }
-            if kind == Kind::Passing && state.free >= SPARE {
+            if kind == Kind::Temporary && state.idle >= MAX_IDLE {
                 state.threads -= 1;
                 return None;
             }
-            state.free += 1;
-            let waited = self.work.wait_timeout(state, KEPT).unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
-            state.free -= 1;
-            let is_surplus = kind == Kind::Passing && waited.1.timed_out();
-            if state.jobs.is_empty() && (is_surplus || self.stopping.load(Ordering::SeqCst)) {
+            state.idle += 1;
+            let (woken, timeout) =
+                self.work.wait_timeout(state, IDLE_TIME).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            let is_surplus = kind == Kind::Temporary && timeout.timed_out();
+            if state.jobs.is_empty() && (is_surplus || self.context.is_stopping()) {
                 state.threads -= 1;
                 return None;
             }
@@ -160,20 +150,12 @@ impl Workers {
     }
 
     fn wake(&self) {
-        // A pipe that is full has enough to wake anybody. It breaks only when the process ends.
+        // A full pipe wakes the thread as well. It breaks only when the process ends.
         let _woken_anyway = (&self.wake).write(&[0]);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Counts and a queue: no panic can leave them half changed.
+        // Counts and a queue, which a panic cannot leave half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Exists as long as the server.
-    Standing,
-    /// Ends when there is no work for a while.
-    Passing,
 }

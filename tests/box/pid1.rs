@@ -102,7 +102,7 @@ fn a_command_longer_than_the_grace_is_killed_with_all_it_started_and_told_so() {
         container.signal("TERM");
         let started = Instant::now();
         let ran = ran.join().unwrap();
-        assert!(ran.stderr().ends_with("was killed: the server is going down"), "{ran:?}");
+        assert!(ran.stderr().ends_with("was killed: server shutting down"), "{ran:?}");
         assert_eq!(container.exit_code(), 0);
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     });
@@ -119,7 +119,7 @@ fn a_second_signal_ends_the_wait() {
         container.signal("TERM");
         assert!(eventually(|| container.log().contains("stopping")));
         container.signal("TERM");
-        assert!(ran.join().unwrap().stderr().ends_with("was killed: the server is going down"));
+        assert!(ran.join().unwrap().stderr().ends_with("was killed: server shutting down"));
         assert_eq!(container.exit_code(), 0);
     });
 }

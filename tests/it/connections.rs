@@ -182,7 +182,7 @@ fn a_head_that_drips_ends_at_its_deadline_and_holds_nobody_up() {
     }
     assert!(started.elapsed() > Duration::from_secs(15), "{:?}", started.elapsed());
     for mut client in slow {
-        client.answer().check(408, &json!({ "detail": "the request did not arrive in time" }));
+        client.answer().check(408, &json!({ "detail": "timed out reading the request" }));
         assert!(client.is_closed());
     }
     assert!(started.elapsed() < Duration::from_secs(35), "{:?}", started.elapsed());

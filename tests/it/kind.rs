@@ -1,8 +1,8 @@
 //! The manifests in `kind/` as text: that they say what the image and the code say. Whether Kubernetes takes them is
 //! checked by `.ci/kind.sh`.
 
+use sandbox_runtime::api::{Access, routes};
 use sandbox_runtime::config::SETTINGS;
-use sandbox_runtime::route::{ENDPOINTS, Endpoint};
 use std::fs;
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn variables_are_settings_and_the_base_directory_can_be_written_to() {
 
 #[test]
 fn probes_ask_for_health() {
-    let health = ENDPOINTS.iter().find(|route| route.endpoint == Endpoint::Health).unwrap();
+    let health = routes().find(|route| route.access == Access::Public).unwrap();
     let probe = format!("httpGet: {{ path: {}, port: http }}", health.pattern);
     for file in PODS {
         assert_eq!(manifest(file).matches(&probe).count(), 3, "{file}: {probe}");

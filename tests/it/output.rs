@@ -64,7 +64,7 @@ fn two_large_streams_keep_their_lines_in_order() {
 /// What stands for what was left out, between the parts that were kept.
 fn split_at_gap(text: &str) -> (&str, u64, &str) {
     let (first, rest) = text.split_once("\n[... ").unwrap();
-    let (bytes, last) = rest.split_once(" bytes left out ...]\n").unwrap();
+    let (bytes, last) = rest.split_once(" bytes omitted ...]\n").unwrap();
     (first, bytes.parse().unwrap(), last)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::harness::Server;
 use crate::python::{Numbers, evaluate};
-use sandbox_runtime::shlex::split;
+use sandbox_runtime::api::compat::shlex::split;
 use serde_json::{Value, json};
 
 #[test]

@@ -72,7 +72,7 @@ fn a_command_that_outlasts_the_grace_is_killed_with_all_that_it_started() {
     server.signal("TERM");
     let json = client.answer().json();
     assert_eq!(json["exit_code"], 1, "{json}");
-    assert!(json["stderr"].as_str().unwrap().ends_with("was killed: the server is going down"), "{json}");
+    assert!(json["stderr"].as_str().unwrap().ends_with("was killed: server shutting down"), "{json}");
     assert_eq!(server.wait().code(), Some(0));
     let took = asked.elapsed();
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");

@@ -151,7 +151,7 @@ fn without_a_limit_standard_error_still_has_one() {
     let server = Server::with(&[NO_LIMIT]);
     let ran = server.execute("sh -c 'echo out; head -c 20000000 /dev/zero >&2; exit 4'");
     assert_eq!((ran.stdout(), ran.exit_code(), &ran.json["truncated"]), ("out\n", 4, &json!(true)));
-    assert!(ran.stderr().contains("\n[... 11611392 bytes left out ...]\n"));
+    assert!(ran.stderr().contains("\n[... 11611392 bytes omitted ...]\n"));
 }
 
 #[test]

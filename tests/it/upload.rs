@@ -377,7 +377,9 @@ fn a_body_that_is_cut_off_leaves_the_old_file() {
             drop(client);
         } else {
             client.stream.shutdown(std::net::Shutdown::Write).unwrap();
-            client.answer().check(400, &json!({ "detail": "the request ended within its body" }));
+            client
+                .answer()
+                .check(400, &json!({ "detail": "connection closed while reading the request body" }));
             assert!(client.is_closed());
         }
         assert!(eventually(|| all_paths(server.base()).len() == 1), "{:?}", all_paths(server.base()));

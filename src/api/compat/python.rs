@@ -1,24 +1,24 @@
-//! Python's way of writing errors, lists and numbers. Deployed clients match on these words, which the reference takes
-//! from Python and glibc; musl's differ.
+//! Errors, lists and numbers as Python prints them. Deployed clients match on these texts, which the reference takes from
+//! Python and glibc; those of musl differ.
 
 use crate::sys::errno;
 use std::io;
 
 /// `[Errno 2] No such file or directory: 'x'`, as `str(OSError)` gives it.
 pub(super) fn os_error(error: &io::Error, name: Option<&str>) -> String {
-    // Kinds that are made without an errno.
-    let number = error.raw_os_error().or(match error.kind() {
-        io::ErrorKind::NotFound => Some(errno::ENOENT),
+    // The standard library creates this kind without an errno.
+    let errno = error.raw_os_error().or(match error.kind() {
+        io::ErrorKind::NotFound => Some(2),
         _ => None,
     });
-    let Some(number) = number else { return error.to_string() };
-    let words = ERRORS.iter().find(|(known, _)| *known == number).map_or("Unknown error", |(_, words)| words);
+    let Some(errno) = errno else { return error.to_string() };
+    let message =
+        ERRORS.iter().find(|(number, _)| *number == errno).map_or("Unknown error", |(_, message)| message);
     let name = name.map(|name| format!(": {}", string(name))).unwrap_or_default();
-    format!("[Errno {number}] {words}{name}")
+    format!("[Errno {errno}] {message}{name}")
 }
 
-/// The errors that starting a program or working with a file can have: Linux's numbers, the same on x86_64 and aarch64,
-/// and glibc's words (errno(3)).
+/// The errors of starting a program and of file operations, with glibc's messages (errno(3)).
 const ERRORS: [(i32, &str); 32] = [
     (errno::EPERM, "Operation not permitted"),
     (errno::ENOENT, "No such file or directory"),
@@ -55,8 +55,8 @@ const ERRORS: [(i32, &str); 32] = [
 ];
 
 /// `['sleep', 'infinity']`, as `repr(list)` gives it.
-pub(super) fn list(words: impl Iterator<Item = impl AsRef<str>>) -> String {
-    format!("[{}]", words.map(|word| string(word.as_ref())).collect::<Vec<_>>().join(", "))
+pub(super) fn list(items: impl Iterator<Item = impl AsRef<str>>) -> String {
+    format!("[{}]", items.map(|item| string(item.as_ref())).collect::<Vec<_>>().join(", "))
 }
 
 /// `repr(str)`: in single quotes, unless the text has single quotes and no double ones.
@@ -78,8 +78,8 @@ pub(super) fn string(text: &str) -> String {
     out
 }
 
-/// `str.isprintable`. Rust's own table is of the same categories, but can be asked only through `escape_debug`, which
-/// leaves alone what is printable and, after another character, combining marks.
+/// `str.isprintable`. Rust's table has the same categories, but is accessible only through `escape_debug`, which does not
+/// escape printable characters and, after another character, combining marks.
 fn is_printable(character: char) -> bool {
     let text = ['a', character].iter().collect::<String>();
     let escaped = text.escape_debug().to_string();
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_reads_as_in_python() {
-        let missing = io::Error::from_raw_os_error(errno::ENOENT);
+    fn errors_are_printed_as_in_python() {
+        let missing = io::Error::from_raw_os_error(2);
         assert_eq!(os_error(&missing, Some("x")), "[Errno 2] No such file or directory: 'x'");
         assert_eq!(
             os_error(&io::Error::from_raw_os_error(errno::EAGAIN), None),
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_reads_as_in_python() {
+    fn lists_are_printed_as_in_python() {
         assert_eq!(list(["sleep", "infinity"].iter()), "['sleep', 'infinity']");
         assert_eq!(list([""].iter()), "['']");
     }
 
     #[test]
-    fn a_string_reads_as_in_python() {
+    fn strings_are_printed_as_in_python() {
         for (text, expected) in [
             ("it's", "\"it's\""),
             ("it's \"so\"", "'it\\'s \"so\"'"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_float_reads_as_in_python() {
+    fn floats_are_printed_as_in_python() {
         for (number, expected) in [
             (3.0, "3.0"),
             (0.05, "0.05"),

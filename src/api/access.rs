@@ -1,10 +1,10 @@
-//! The optional token: who may ask for anything but health.
+//! The optional token, which every route requires that is not public.
 
 use crate::http::head::Head;
 use std::fmt;
 use std::hint::black_box;
 
-/// A secret that client and server share.
+/// A secret that clients and the server share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Vec<u8>);
 
@@ -12,25 +12,25 @@ impl Token {
     /// Printable ASCII without spaces, which any header can carry.
     ///
     /// # Errors
-    /// What it should be; never the token itself.
+    /// What is wrong with it; never the token itself.
     pub fn new(secret: &[u8]) -> Result<Self, String> {
         if secret.is_empty() {
-            return Err("it is empty; leave it out to serve without authentication".into());
+            return Err("empty; unset it to serve without authentication".into());
         }
         if !secret.iter().all(u8::is_ascii_graphic) {
-            return Err("it should be printable ASCII without spaces".into());
+            return Err("expected printable ASCII without spaces".into());
         }
         Ok(Self(secret.to_vec()))
     }
 
-    /// Whether the request has it, as `Authorization: Bearer` or as `X-API-Key` (routers keep the first for themselves).
+    /// Whether the request has it, as `Authorization: Bearer` or as `X-API-Key` (routers use the former themselves).
     pub(super) fn is_in(&self, head: &Head) -> bool {
         let bearer = head.headers.get("authorization").and_then(bearer);
         let given = [bearer, head.headers.get("x-api-key")];
         given.into_iter().flatten().any(|given| self.equals(given))
     }
 
-    /// Takes the same time wherever the first difference is. Only the length can be learnt from it.
+    /// Takes the same time wherever the first difference is. Only the length can be learnt from the timing.
     fn equals(&self, given: &[u8]) -> bool {
         let differences =
             self.0.iter().zip(given).fold(0, |differences, (a, b)| differences | black_box(a ^ b));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn either_header_will_do() {
+    fn both_headers_are_accepted() {
         check("Authorization: Bearer s3cret\r\n", true);
         check("authorization: bEARER  s3cret \r\n", true);
         check("X-API-Key: s3cret\r\n", true);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_token_is_refused() {
+    fn other_credentials_are_refused() {
         // AU-01
         for headers in [
             "",
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_header_can_carry_is_no_token() {
+    fn tokens_that_no_header_can_carry_are_refused() {
         for secret in [&b""[..], b" ", b"a b", b"a\n", b"\xff", "é".as_bytes()] {
             let error = Token::new(secret).unwrap_err();
             assert!(secret.len() < 2 || !error.contains(&*String::from_utf8_lossy(secret)));

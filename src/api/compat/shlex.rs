@@ -1,4 +1,4 @@
-//! A command string to its words, by the rules of Python's `shlex.split(text)` (POSIX mode, comments off).
+//! Splits a command string into arguments by the rules of Python's `shlex.split(text)` (POSIX mode, comments off).
 //!
 //! These are not a shell's rules: white space is exactly space, tab, CR and LF; `#` is an ordinary character; a
 //! backslash keeps the newline after it; inside double quotes it escapes only `"` and itself. `tests/it/shlex.rs`
@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// Why a string has no words. The texts are Python's: clients match on them.
+/// Why a string cannot be split. The messages are Python's, since clients match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     NoClosingQuotation,
@@ -24,57 +24,57 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The words of a command.
+/// The arguments of a command.
 ///
 /// # Errors
 /// A quotation that does not end, or a backslash at the very end.
 pub fn split(text: &str) -> Result<Vec<String>, Error> {
-    let mut words = Vec::new();
+    let mut arguments = Vec::new();
     let mut characters = text.chars();
     while let Some(first) = characters.find(|character| !is_white_space(*character)) {
-        words.push(word(first, &mut characters)?);
+        arguments.push(argument(first, &mut characters)?);
     }
-    Ok(words)
+    Ok(arguments)
 }
 
 fn is_white_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Reads one word, up to the white space that ends it. `''` is an empty word.
-fn word(first: char, rest: &mut std::str::Chars<'_>) -> Result<String, Error> {
-    let mut word = String::new();
+/// Reads one argument, up to the white space that ends it. `''` is an empty argument.
+fn argument(first: char, rest: &mut std::str::Chars<'_>) -> Result<String, Error> {
+    let mut argument = String::new();
     let mut next = Some(first);
     while let Some(character) = next.filter(|character| !is_white_space(*character)) {
         match character {
-            '\\' => word.push(rest.next().ok_or(Error::NoEscapedCharacter)?),
-            '\'' => single_quoted(&mut word, rest)?,
-            '"' => double_quoted(&mut word, rest)?,
-            _ => word.push(character),
+            '\\' => argument.push(rest.next().ok_or(Error::NoEscapedCharacter)?),
+            '\'' => single_quoted(&mut argument, rest)?,
+            '"' => double_quoted(&mut argument, rest)?,
+            _ => argument.push(character),
         }
         next = rest.next();
     }
-    Ok(word)
+    Ok(argument)
 }
 
-fn single_quoted(word: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), Error> {
+fn single_quoted(argument: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), Error> {
     loop {
         match rest.next().ok_or(Error::NoClosingQuotation)? {
             '\'' => return Ok(()),
-            character => word.push(character),
+            character => argument.push(character),
         }
     }
 }
 
-fn double_quoted(word: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), Error> {
+fn double_quoted(argument: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), Error> {
     loop {
         match rest.next().ok_or(Error::NoClosingQuotation)? {
             '"' => return Ok(()),
             '\\' => match rest.next().ok_or(Error::NoEscapedCharacter)? {
-                escaped @ ('"' | '\\') => word.push(escaped),
-                other => word.extend(['\\', other]),
+                escaped @ ('"' | '\\') => argument.push(escaped),
+                other => argument.extend(['\\', other]),
             },
-            character => word.push(character),
+            character => argument.push(character),
         }
     }
 }
@@ -84,15 +84,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, words: &[&str]) {
+    fn check(text: &str, arguments: &[&str]) {
         assert_eq!(
             split(text).as_deref(),
-            Ok(words.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice())
+            Ok(arguments.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice())
         );
     }
 
     #[test]
-    fn words_are_split_at_space_tab_cr_and_lf_only() {
+    fn arguments_are_split_at_space_tab_cr_and_lf_only() {
         check("", &[]);
         check(" \t\r\n", &[]);
         check("a\tb\nc\rd", &["a", "b", "c", "d"]); // SH-13
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_syntax_means_nothing() {
+    fn shell_syntax_is_not_interpreted() {
         check("echo a # b", &["echo", "a", "#", "b"]); // SH-01
         check("#comment", &["#comment"]); // SH-02
         check(
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_outside_quotes_keeps_the_next_character() {
+    fn a_backslash_outside_quotes_preserves_the_next_character() {
         check("a\\ b", &["a b"]);
         check("echo a\\\nb", &["echo", "a\nb"]); // SH-04
         check("\\\n", &["\n"]); // SH-18
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn single_quotes_keep_everything() {
+    fn single_quotes_preserve_everything() {
         check(r"grep '\d+|a\b'", &["grep", r"\d+|a\b"]); // SH-07
         check(r"echo 'it'\''s'", &["echo", "it's"]); // SH-15
         check(r#"ec"h"o ''"#, &["echo", ""]); // SH-17
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_an_error() {
+    fn unterminated_input_is_an_error() {
         assert_eq!(split("echo 'x"), Err(Error::NoClosingQuotation));
         assert_eq!(split(r"echo a\"), Err(Error::NoEscapedCharacter)); // SH-11
         assert_eq!(split(r#"echo "\""#), Err(Error::NoClosingQuotation)); // SH-12
