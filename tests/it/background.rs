@@ -21,7 +21,7 @@ fn check_left_running(command: impl Fn(&str) -> String, stdout: &str, exit_code:
 }
 
 #[test]
-fn a_command_is_answered_when_it_ends_and_its_background_lives_on() {
+fn response_is_sent_at_exit_and_background_processes_live_on() {
     check_left_running(|sleep| format!("sh -c '{sleep} & echo started'"), "started\n", 0); // BG-01
     check_left_running(|sleep| format!("sh -c 'nohup {sleep} >/dev/null 2>&1 & echo bg'"), "bg\n", 0); // BG-02
     check_left_running(|sleep| format!("sh -c '{sleep} & exit 0'"), "", 0); // TO-21
@@ -32,7 +32,7 @@ fn a_command_is_answered_when_it_ends_and_its_background_lives_on() {
 }
 
 #[test]
-fn the_tail_of_what_ends_at_once_is_not_lost() {
+fn output_of_short_background_processes_is_kept() {
     // BG-05
     let server = Server::start();
     server.execute("sh -c 'sleep 0.2 & exit 3'").check("", "", 3);
@@ -42,7 +42,7 @@ fn the_tail_of_what_ends_at_once_is_not_lost() {
 }
 
 #[test]
-fn what_the_background_writes_later_neither_kills_nor_blocks_it() {
+fn late_background_output_neither_kills_nor_blocks() {
     // BG-04
     let server = Server::start();
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
@@ -61,7 +61,7 @@ fn what_the_background_writes_later_neither_kills_nor_blocks_it() {
 }
 
 #[test]
-fn a_background_that_never_stops_writing_does_not_hold_the_answer_back() {
+fn endless_background_output_does_not_delay_the_response() {
     let server = Server::start();
     let marker = own_sleep(0).replace("sleep ", "");
     let ran = server.execute(&format!("sh -c 'yes {marker} & echo begun >&2'"));

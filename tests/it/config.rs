@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 #[test]
-fn a_start_by_hand_says_where_it_listens_and_what_it_serves() {
+fn startup_logs_the_address_and_base_directory() {
     let server = Server::start();
     let expected = format!("listening on http://{}, serving {}\n", server.address(), server.base().display());
     assert!(server.log().ends_with(&expected), "{}", server.log());
 }
 
 #[test]
-fn a_missing_base_directory_is_told_with_how_to_choose_another_and_used_once_it_is_there() {
+fn missing_base_dir_warns_and_is_used_once_created() {
     let base = TempDir::new();
     let missing = base.path().join("later");
     let mut command = binary();
@@ -34,7 +34,7 @@ fn a_missing_base_directory_is_told_with_how_to_choose_another_and_used_once_it_
 }
 
 #[test]
-fn a_port_in_use_ends_the_start_with_one_sentence() {
+fn port_in_use_fails_with_a_one_line_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = binary().env("SANDBOX_LISTEN", &address).output().unwrap();
@@ -44,7 +44,7 @@ fn a_port_in_use_ends_the_start_with_one_sentence() {
 }
 
 #[test]
-fn an_unusable_port_ends_the_start_with_one_sentence() {
+fn invalid_port_fails_with_a_one_line_error() {
     // CG-07
     for port in ["0", "65536", "-1", "abc"] {
         let output = binary().env("SANDBOX_LISTEN", port).output().unwrap();
@@ -55,7 +55,7 @@ fn an_unusable_port_ends_the_start_with_one_sentence() {
 }
 
 #[test]
-fn a_timeout_that_is_none_is_warned_of_by_its_value_and_commands_run() {
+fn invalid_timeout_warns_and_uses_the_default() {
     // CG-03
     for value in ["5s", "", "5,0", "0x10", "five", "5 5", "nan", "inf", "0", "-1"] {
         let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
@@ -73,7 +73,7 @@ fn a_timeout_that_is_none_is_warned_of_by_its_value_and_commands_run() {
 }
 
 #[test]
-fn a_timeout_too_large_for_the_clock_works() {
+fn timeout_beyond_the_clock_range_works() {
     // CG-02
     for value in ["3e9", "1e10", "1e18", "1e19", "1.7e308", "2147483.648", "77777777777777777777"] {
         let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
@@ -83,7 +83,7 @@ fn a_timeout_too_large_for_the_clock_works() {
 }
 
 #[test]
-fn healthcheck_tells_by_its_exit_status_whether_the_server_is_well() {
+fn healthcheck_exit_status_reports_health() {
     let server = Server::start();
     let address = server.address().to_string();
     assert!(binary().args(["healthcheck", "--listen", &address]).status().unwrap().success());
@@ -95,7 +95,7 @@ fn healthcheck_tells_by_its_exit_status_whether_the_server_is_well() {
 }
 
 #[test]
-fn healthcheck_does_not_wait_without_end() {
+fn healthcheck_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let started = std::time::Instant::now();
@@ -104,7 +104,7 @@ fn healthcheck_does_not_wait_without_end() {
 }
 
 #[test]
-fn install_puts_a_copy_that_runs_and_leaves_nothing_else() {
+fn install_writes_one_executable_copy() {
     use std::os::unix::fs::PermissionsExt;
     let directory = TempDir::new();
     for _ in 0..2 {

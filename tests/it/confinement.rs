@@ -171,7 +171,7 @@ fn spellings(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_path_that_leaves_the_base_directory_is_denied_everywhere() {
+fn path_outside_the_base_directory_is_denied() {
     // CF-05, UP-02, UP-24
     let scene = Scene::new();
     let (base, outside) = (scene.base_name().to_owned(), scene.outside_name().to_owned());
@@ -223,7 +223,7 @@ fn a_path_that_leaves_the_base_directory_is_denied_everywhere() {
 }
 
 #[test]
-fn a_path_that_stays_inside_means_what_the_kernel_says() {
+fn path_inside_resolves_as_the_kernel_does() {
     // CF-05, CF-09, CF-11
     let scene = Scene::new();
     for (path, meaning) in [
@@ -276,7 +276,7 @@ fn a_path_that_stays_inside_means_what_the_kernel_says() {
 }
 
 #[test]
-fn a_link_that_goes_out_and_in_again_gives_nothing_from_outside() {
+fn symlink_out_and_back_in_exposes_nothing_outside() {
     let scene = Scene::new();
     for path in spellings("out_and_in") {
         let answer = scene.server.get(&format!("/download/{path}"));
@@ -288,7 +288,7 @@ fn a_link_that_goes_out_and_in_again_gives_nothing_from_outside() {
 }
 
 #[test]
-fn a_path_is_decoded_once() {
+fn path_is_percent_decoded_once() {
     // CF-02
     let scene = Scene::new();
     for path in [
@@ -315,7 +315,7 @@ fn a_path_is_decoded_once() {
 }
 
 #[test]
-fn percent_signs_that_encode_nothing_are_themselves() {
+fn invalid_percent_escapes_are_literal() {
     // CF-10
     let server = Server::start();
     for (target, path) in [
@@ -348,7 +348,7 @@ fn percent_signs_that_encode_nothing_are_themselves() {
 }
 
 #[test]
-fn a_nul_is_denied_and_never_cuts_a_name() {
+fn nul_is_denied_and_never_truncates_a_name() {
     // CF-08
     let scene = Scene::new();
     for target in [
@@ -367,7 +367,7 @@ fn a_nul_is_denied_and_never_cuts_a_name() {
 }
 
 #[test]
-fn an_encoded_slash_is_a_slash() {
+fn encoded_slash_is_a_separator() {
     // CF-09
     let scene = Scene::new();
     for path in ["d%2fx", "d%2Fx", "d/x", "%2fd%2fx", "%64/x", "./d%2f./x"] {
@@ -376,7 +376,7 @@ fn an_encoded_slash_is_a_slash() {
 }
 
 #[test]
-fn an_absolute_path_is_below_the_base_directory() {
+fn absolute_path_resolves_below_the_base_directory() {
     // CF-11, UP-02
     let scene = Scene::new();
     for path in ["/etc/passwd", "%2fetc%2fpasswd", "/%2fetc/passwd"] {
@@ -395,7 +395,7 @@ fn an_absolute_path_is_below_the_base_directory() {
 }
 
 #[test]
-fn a_base_directory_that_is_the_root_has_no_outside() {
+fn root_as_base_directory_has_no_outside() {
     // CF-12
     let scratch = TempDir::new();
     fs::write(scratch.path().join("f"), "content").unwrap();
@@ -425,7 +425,7 @@ fn a_base_directory_that_is_the_root_has_no_outside() {
 }
 
 #[test]
-fn a_base_directory_that_is_replaced_by_a_link_is_served_on() {
+fn base_directory_replaced_by_a_symlink_stays_pinned() {
     // CF-15
     let outside = TempDir::new();
     fs::write(outside.path().join("f"), "outside").unwrap();
@@ -446,7 +446,7 @@ fn a_base_directory_that_is_replaced_by_a_link_is_served_on() {
 }
 
 #[test]
-fn a_base_directory_may_be_a_link_itself() {
+fn base_directory_may_be_a_symlink() {
     let parent = TempDir::new();
     fs::create_dir(parent.path().join("real")).unwrap();
     fs::write(parent.path().join("real/f"), "inside").unwrap();
@@ -459,7 +459,7 @@ fn a_base_directory_may_be_a_link_itself() {
 }
 
 #[test]
-fn a_directory_that_changes_into_a_link_and_back_lets_nothing_out() {
+fn reads_racing_a_symlink_swap_never_escape() {
     // UP-24
     let outside = TempDir::new();
     fs::write(outside.path().join("secret"), "outside").unwrap();
@@ -501,7 +501,7 @@ fn a_directory_that_changes_into_a_link_and_back_lets_nothing_out() {
 }
 
 #[test]
-fn uploads_into_a_directory_that_changes_into_a_link_never_land_outside() {
+fn uploads_racing_a_symlink_swap_never_escape() {
     // UP-24
     let outside = TempDir::new();
     let server = Server::start();

@@ -32,7 +32,7 @@ fn own_sleep() -> String {
 }
 
 #[test]
-fn a_client_that_only_stops_sending_gets_its_answer() {
+fn half_closed_client_gets_its_response() {
     // CN-01
     let server = Server::start();
     let mut client = server.connect();
@@ -55,7 +55,7 @@ fn a_client_that_only_stops_sending_gets_its_answer() {
 }
 
 #[test]
-fn a_client_that_is_gone_takes_its_command_with_it() {
+fn disconnect_kills_the_command() {
     // CN-02
     let server = Server::start();
     let log = server.log();
@@ -84,7 +84,7 @@ fn a_client_that_is_gone_takes_its_command_with_it() {
 }
 
 #[test]
-fn a_refusal_reaches_a_client_that_sends_on() {
+fn upload_rejection_reaches_a_client_still_sending() {
     // CN-04, CN-14
     let server = Server::with(&[("SANDBOX_MAX_UPLOAD_BYTES", "10485760")]);
     let piece = vec![b'x'; 1 << 20];
@@ -117,7 +117,7 @@ fn a_refusal_reaches_a_client_that_sends_on() {
 }
 
 #[test]
-fn every_early_refusal_reaches_a_client_that_sends_on() {
+fn every_early_rejection_reaches_a_client_still_sending() {
     // CN-04, CN-14
     let server = Server::start();
     let body = vec![b'x'; 8 << 20];
@@ -158,7 +158,7 @@ fn every_early_refusal_reaches_a_client_that_sends_on() {
 }
 
 #[test]
-fn a_head_that_drips_ends_at_its_deadline_and_holds_nobody_up() {
+fn slow_request_head_times_out_and_blocks_no_client() {
     // CN-05
     let server = Server::start();
     let started = Instant::now();
@@ -197,7 +197,7 @@ fn has_input(client: &Client) -> bool {
 }
 
 #[test]
-fn probes_leave_nothing_behind() {
+fn probes_leak_no_descriptors_and_log_nothing() {
     // CN-09
     let server = Server::start();
     let descriptors = server.descriptors();
@@ -216,7 +216,7 @@ fn probes_leave_nothing_behind() {
 }
 
 #[test]
-fn a_connection_is_used_again_whenever_the_next_request_comes() {
+fn keep_alive_survives_the_worker_handover() {
     // CN-10: a worker stays with a connection for 50 ms, and then gives it back. No request may fall between.
     let server = Server::start();
     let mut client = server.connect();
@@ -231,7 +231,7 @@ fn a_connection_is_used_again_whenever_the_next_request_comes() {
 }
 
 #[test]
-fn answers_on_one_connection_are_not_stalled() {
+fn keep_alive_responses_are_not_delayed() {
     // CN-11: two small writes and a delayed acknowledgement cost 40 ms each time.
     let server = Server::start();
     fs::write(server.base().join("f"), vec![b'x'; 8 << 10]).unwrap();
@@ -256,7 +256,7 @@ fn answers_on_one_connection_are_not_stalled() {
 }
 
 #[test]
-fn the_end_comes_with_the_last_answer() {
+fn connection_closes_right_after_the_last_response() {
     // CN-15
     let server = Server::start();
     for request in
@@ -277,7 +277,7 @@ fn the_end_comes_with_the_last_answer() {
 }
 
 #[test]
-fn idle_connections_cost_no_threads() {
+fn idle_connections_use_no_threads() {
     let server = Server::start();
     assert_eq!(server.get("/").status, 200);
     let count = (most_descriptors() / 2).saturating_sub(200).min(2000);
@@ -310,7 +310,7 @@ fn most_descriptors() -> usize {
 }
 
 #[test]
-fn many_connections_one_after_the_other_use_nothing_up() {
+fn sequential_connections_leak_no_resources() {
     // CN-17
     let server = Server::start();
     let run = |count: usize| {
@@ -330,7 +330,7 @@ fn many_connections_one_after_the_other_use_nothing_up() {
 }
 
 #[test]
-fn a_server_starts_again_at_once_on_the_same_port() {
+fn restart_on_the_same_port_succeeds_immediately() {
     // CN-19. An address of its own, so that no other test's connection takes the port meanwhile.
     let start = |address: &str| {
         let base = TempDir::new();

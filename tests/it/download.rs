@@ -24,7 +24,7 @@ fn check_not_found(answer: &Answer) {
 }
 
 #[test]
-fn the_headers_that_clients_rely_on_are_there() {
+fn response_has_the_headers_clients_rely_on() {
     // DL-13
     let server = server_with_digits();
     let answer = server.request("GET", "/download/f.txt", &[("Accept-Encoding", "gzip, br")], b"");
@@ -46,7 +46,7 @@ fn the_headers_that_clients_rely_on_are_there() {
 }
 
 #[test]
-fn bytes_come_as_they_are() {
+fn content_is_sent_unchanged() {
     let server = Server::start();
     let all: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     for (name, content) in [("all", all.as_slice()), ("empty", b""), ("one", b"\0"), ("crlf", b"a\r\nb\n\r")]
@@ -59,7 +59,7 @@ fn bytes_come_as_they_are() {
 }
 
 #[test]
-fn what_is_no_file_is_not_found_and_not_opened() {
+fn non_regular_file_is_404_and_never_opened() {
     // DL-01
     let server = Server::start();
     let base = server.base();
@@ -94,7 +94,7 @@ impl OpenNow for fs::OpenOptions {
 }
 
 #[test]
-fn a_slash_after_a_file_is_not_found() {
+fn trailing_slash_after_a_file_is_404() {
     // DL-16
     let server = server_with_digits();
     for target in ["f.txt/", "f.txt%2F", "f.txt//", "f.txt/.", "f.txt/x", "f.txt/../f.txt"] {
@@ -103,7 +103,7 @@ fn a_slash_after_a_file_is_not_found() {
 }
 
 #[test]
-fn a_file_that_grows_meanwhile_is_as_long_as_was_said() {
+fn growing_file_is_sent_at_its_announced_length() {
     // DL-03
     let server = Server::start();
     let path = server.base().join("log");
@@ -137,7 +137,7 @@ fn a_file_that_grows_meanwhile_is_as_long_as_was_said() {
 }
 
 #[test]
-fn a_file_that_shrinks_meanwhile_breaks_the_connection_and_nothing_is_made_up() {
+fn shrinking_file_closes_the_connection_without_padding() {
     let server = Server::start();
     let path = server.base().join("big");
     fs::write(&path, vec![b'x'; 32 << 20]).unwrap();
@@ -155,7 +155,7 @@ fn a_file_that_shrinks_meanwhile_breaks_the_connection_and_nothing_is_made_up() 
 }
 
 #[test]
-fn a_file_that_is_replaced_meanwhile_is_sent_as_it_was() {
+fn replaced_file_is_sent_as_it_was_opened() {
     let server = Server::start();
     fs::write(server.base().join("big"), vec![b'o'; 16 << 20]).unwrap();
     let mut client = server.connect();
@@ -168,7 +168,7 @@ fn a_file_that_is_replaced_meanwhile_is_sent_as_it_was() {
 }
 
 #[test]
-fn a_large_file_is_never_held() {
+fn large_file_is_streamed_in_constant_memory() {
     // DL-05, smaller: no more memory for 256 MiB than for nothing.
     let server = Server::start();
     let size = 256 << 20;
@@ -195,7 +195,7 @@ fn a_large_file_is_never_held() {
 }
 
 #[test]
-fn others_are_served_while_nobody_reads_a_download() {
+fn stalled_downloads_block_no_other_client() {
     let server = Server::start();
     File::create(server.base().join("big")).unwrap().set_len(1 << 30).unwrap();
     let readers: Vec<_> = (0..8)
@@ -216,7 +216,7 @@ fn others_are_served_while_nobody_reads_a_download() {
 }
 
 #[test]
-fn a_sparse_file_has_its_whole_length() {
+fn sparse_file_has_its_full_length() {
     // DL-15
     let server = Server::start();
     let size: u64 = 5 << 30;
@@ -237,7 +237,7 @@ fn a_sparse_file_has_its_whole_length() {
 }
 
 #[test]
-fn a_single_range_is_sent_alone() {
+fn single_range_is_206() {
     // DL-07
     let server = server_with_digits();
     for (range, content_range) in [
@@ -263,7 +263,7 @@ fn a_single_range_is_sent_alone() {
 }
 
 #[test]
-fn a_range_that_the_file_does_not_have_is_told_its_size() {
+fn unsatisfiable_range_is_416_with_the_file_size() {
     // DL-07
     let server = server_with_digits();
     fs::write(server.base().join("empty"), "").unwrap();
@@ -283,7 +283,7 @@ fn a_range_that_the_file_does_not_have_is_told_its_size() {
 }
 
 #[test]
-fn what_is_no_single_range_gives_the_whole_file() {
+fn invalid_or_multiple_ranges_send_the_whole_file() {
     // DL-07
     let server = server_with_digits();
     for range in [
@@ -313,7 +313,7 @@ fn what_is_no_single_range_gives_the_whole_file() {
 }
 
 #[test]
-fn a_client_that_has_the_file_already_is_told_so() {
+fn conditional_request_for_an_unchanged_file_is_304() {
     let server = server_with_digits();
     let first = server.get("/download/f.txt");
     let (etag, date) = (first.header("etag").unwrap(), first.header("last-modified").unwrap());
@@ -344,7 +344,7 @@ fn a_client_that_has_the_file_already_is_told_so() {
 }
 
 #[test]
-fn a_name_can_not_break_out_of_its_header() {
+fn file_name_cannot_inject_headers() {
     // DL-09
     let server = Server::start();
     for (name, target, disposition) in [
@@ -378,7 +378,7 @@ fn a_name_can_not_break_out_of_its_header() {
 }
 
 #[test]
-fn a_name_is_decoded_once() {
+fn file_name_is_percent_decoded_once() {
     // DL-10
     let server = Server::start();
     for (name, content) in [("pct%41", "y"), ("pctA", "z"), ("a+b", "plus"), ("a b", "space")] {
@@ -397,7 +397,7 @@ fn a_name_is_decoded_once() {
 }
 
 #[test]
-fn a_file_that_the_server_may_not_read_is_denied() {
+fn unreadable_file_is_denied() {
     // DL-14. Root may read everything, so the server must be somebody else.
     let scratch = TempDir::new();
     let base = scratch.path().join("base");

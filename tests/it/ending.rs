@@ -3,7 +3,7 @@
 use crate::harness::Server;
 
 #[test]
-fn every_exit_status_is_told_as_it_is() {
+fn every_exit_status_is_reported_unchanged() {
     // XC-05 among them: above 128 it is still a plain exit.
     let server = Server::start();
     for status in 0..=255 {
@@ -16,7 +16,7 @@ fn every_exit_status_is_told_as_it_is() {
 const HARMLESS: [i64; 10] = [17, 18, 19, 20, 21, 22, 23, 28, 32, 33];
 
 #[test]
-fn every_signal_that_ends_a_process_is_told_as_its_negative_number() {
+fn terminating_signal_is_reported_as_its_negative_number() {
     // XC-02; 64 is the last.
     let server = Server::start();
     for signal in (1..=64).filter(|signal| !HARMLESS.contains(signal)) {
@@ -25,7 +25,7 @@ fn every_signal_that_ends_a_process_is_told_as_its_negative_number() {
 }
 
 #[test]
-fn a_signal_that_does_not_end_the_process_is_no_end() {
+fn non_terminating_signal_does_not_end_the_command() {
     let server = Server::start();
     for signal in ["CHLD", "CONT", "URG", "WINCH"] {
         server.execute(&format!("sh -c 'kill -{signal} $$; echo on; exit 4'")).check("on\n", "", 4);
@@ -39,7 +39,7 @@ fn a_signal_that_does_not_end_the_process_is_no_end() {
 }
 
 #[test]
-fn the_status_is_that_of_the_command_and_not_of_what_it_ran() {
+fn exit_status_is_that_of_the_command_not_of_its_children() {
     let server = Server::start();
     // XC-07; some shells say "Killed".
     let ran = server.execute(r#"sh -c 'sh -c "kill -9 \$\$"; echo $?'"#);
@@ -50,7 +50,7 @@ fn the_status_is_that_of_the_command_and_not_of_what_it_ran() {
 }
 
 #[test]
-fn a_command_that_fails_is_told_from_one_that_did_not_run() {
+fn failing_command_is_distinct_from_one_that_did_not_run() {
     // XC-08
     Server::start().execute("false").check("", "", 1);
 }

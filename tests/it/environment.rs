@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
-fn standard_input_is_empty() {
+fn stdin_is_empty() {
     let server = Server::start();
     server.execute("cat").check("", "", 0);
     server.execute("sh -c 'read x; echo rc=$?'").check("rc=1\n", "", 0); // SI-02
@@ -23,7 +23,7 @@ fn shell(text: &str, base: &Path) -> Command {
 }
 
 #[test]
-fn the_server_s_standard_input_is_not_the_command_s() {
+fn command_does_not_inherit_the_server_stdin() {
     // SI-03
     let base = TempDir::new();
     fs::write(base.path().join("input"), "secret\n").unwrap();
@@ -34,7 +34,7 @@ fn the_server_s_standard_input_is_not_the_command_s() {
 }
 
 #[test]
-fn a_server_started_with_its_standard_descriptors_closed_runs_commands() {
+fn server_started_with_closed_stdio_runs_commands() {
     // SI-04
     for closed in ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "0<&- 1>&- 2>&-"] {
         let base = TempDir::new();
@@ -54,7 +54,7 @@ fn a_server_started_with_its_standard_descriptors_closed_runs_commands() {
 }
 
 #[test]
-fn a_command_starts_in_the_base_directory() {
+fn command_starts_in_the_base_directory() {
     // EC-01
     let base = TempDir::new();
     let mut command = binary();
@@ -66,7 +66,7 @@ fn a_command_starts_in_the_base_directory() {
 }
 
 #[test]
-fn a_base_directory_may_have_any_name() {
+fn base_directory_may_have_any_name() {
     for name in [
         &b"with space"[..],
         b"line\nfeed",
@@ -89,7 +89,7 @@ fn a_base_directory_may_have_any_name() {
 }
 
 #[test]
-fn without_its_base_directory_a_command_does_not_run_elsewhere() {
+fn command_does_not_run_without_its_base_directory() {
     // EC-07
     let elsewhere = TempDir::new();
     let base = TempDir::new();
@@ -109,7 +109,7 @@ fn without_its_base_directory_a_command_does_not_run_elsewhere() {
 }
 
 #[test]
-fn a_base_directory_that_is_none_is_told() {
+fn base_directory_that_is_a_file_is_reported() {
     let base = TempDir::new();
     let file = base.path().join("file");
     fs::write(&file, "").unwrap();
@@ -120,7 +120,7 @@ fn a_base_directory_that_is_none_is_told() {
 }
 
 #[test]
-fn a_command_gets_the_server_s_variables_byte_for_byte() {
+fn command_inherits_the_environment_byte_for_byte() {
     let base = TempDir::new();
     let mut command = binary();
     command
@@ -145,7 +145,7 @@ fn a_command_gets_the_server_s_variables_byte_for_byte() {
 }
 
 #[test]
-fn an_empty_environment_is_one_too() {
+fn empty_environment_works() {
     let base = TempDir::new();
     let mut command = binary();
     command.env_clear().env("SANDBOX_BASE_DIR", base.path());
@@ -155,7 +155,7 @@ fn an_empty_environment_is_one_too() {
 }
 
 #[test]
-fn a_command_has_the_server_s_umask_and_limits() {
+fn command_inherits_umask_and_rlimits() {
     let base = TempDir::new();
     let text = "umask 027; ulimit -c 0; ulimit -Sn 333; ulimit -f 123456; exec \"$0\"";
     let server = Server::from_command(shell(text, base.path()), base);

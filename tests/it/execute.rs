@@ -29,7 +29,7 @@ fn started_after(preparation: &str) -> Option<Server> {
 }
 
 #[test]
-fn a_command_runs_without_a_shell() {
+fn command_runs_without_a_shell() {
     // EX-04
     let server = Server::start();
     let text = "a | cat && echo $HOME > out; echo `id` * ~/x {a,b} &";
@@ -38,7 +38,7 @@ fn a_command_runs_without_a_shell() {
 }
 
 #[test]
-fn commands_run_side_by_side_and_health_answers_meanwhile() {
+fn commands_run_in_parallel_and_health_stays_responsive() {
     // EX-02
     let server = Server::start();
     let is_over = AtomicBool::new(false);
@@ -67,7 +67,7 @@ fn commands_run_side_by_side_and_health_answers_meanwhile() {
 const DESCRIPTORS: &str = r#"sh -c 'ls /proc/self/fd | tr "\n" " "'"#;
 
 #[test]
-fn a_command_has_no_descriptor_but_its_three() {
+fn command_has_only_the_three_standard_descriptors() {
     // EX-05; 3 is the directory that ls itself has opened.
     let server = Server::start();
     let connections: Vec<_> = (0..20)
@@ -91,7 +91,7 @@ fn a_command_has_no_descriptor_but_its_three() {
 }
 
 #[test]
-fn no_pipe_of_one_command_reaches_another_that_starts_at_the_same_time() {
+fn concurrent_commands_do_not_inherit_each_others_pipes() {
     // EX-07: not only seen by its effect, a late end-of-file, but looked for.
     let server = Server::start();
     thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn no_pipe_of_one_command_reaches_another_that_starts_at_the_same_time() {
 }
 
 #[test]
-fn a_command_does_not_wait_for_one_that_started_at_the_same_time() {
+fn command_does_not_wait_for_a_concurrent_one() {
     // EX-07
     let server = Server::start();
     thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn a_command_does_not_wait_for_one_that_started_at_the_same_time() {
 }
 
 #[test]
-fn a_descriptor_that_the_server_was_started_with_stays_with_the_server() {
+fn descriptors_inherited_by_the_server_are_not_passed_on() {
     let server = started_by("exec \"$0\" 5</dev/null 9</etc/passwd");
     server.execute(DESCRIPTORS).check("0 1 2 3 ", "", 0);
 }
@@ -138,13 +138,13 @@ fn check_signals(server: &Server) {
 }
 
 #[test]
-fn a_command_blocks_and_ignores_no_signal() {
+fn command_starts_with_no_blocked_or_ignored_signals() {
     // EX-08
     check_signals(&Server::start());
 }
 
 #[test]
-fn signals_that_the_server_was_started_ignoring_are_ignored_by_no_command() {
+fn signals_ignored_by_the_server_are_reset_for_commands() {
     // EX-08; a parent that ignores SIGCHLD is never told how its children ended (XC-10).
     let ignore = "for number in set(range(1, 32)) - {9, 19}: signal.signal(number, signal.SIG_IGN)";
     let Some(server) = started_after(ignore) else { return };
@@ -155,7 +155,7 @@ fn signals_that_the_server_was_started_ignoring_are_ignored_by_no_command() {
 }
 
 #[test]
-fn signals_that_the_server_was_started_blocking_are_blocked_in_no_command() {
+fn signals_blocked_in_the_server_are_unblocked_for_commands() {
     // EX-08
     let block = "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))";
     let Some(server) = started_after(block) else { return };
@@ -164,7 +164,7 @@ fn signals_that_the_server_was_started_blocking_are_blocked_in_no_command() {
 }
 
 #[test]
-fn a_writer_without_a_reader_dies_of_sigpipe() {
+fn writer_without_a_reader_dies_of_sigpipe() {
     // EX-09
     let server = Server::start();
     server.execute(r#"sh -c '(yes; echo $? >&2) | head -1'"#).check("y\n", "141\n", 0);
@@ -172,7 +172,7 @@ fn a_writer_without_a_reader_dies_of_sigpipe() {
 }
 
 #[test]
-fn a_command_leads_a_process_group_that_is_not_the_server_s() {
+fn command_leads_its_own_process_group() {
     // EX-10: pid, then (the third field of what follows the name) the group.
     let server = Server::start();
     let group = |stat: &str| stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().to_owned();
@@ -183,13 +183,13 @@ fn a_command_leads_a_process_group_that_is_not_the_server_s() {
 }
 
 #[test]
-fn a_command_has_no_controlling_terminal() {
+fn command_has_no_controlling_terminal() {
     let server = Server::start();
     assert_ne!(server.execute("sh -c ': < /dev/tty'").exit_code(), 0);
 }
 
 #[test]
-fn a_command_of_a_server_with_a_terminal_has_none() {
+fn command_has_no_terminal_even_if_the_server_has_one() {
     let take_a_terminal = "os.setsid()\n\
                            master, slave = os.openpty()\n\
                            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)\n\
@@ -202,7 +202,7 @@ fn a_command_of_a_server_with_a_terminal_has_none() {
 }
 
 #[test]
-fn nothing_of_one_command_is_left_for_the_next() {
+fn commands_share_no_state() {
     // EX-15
     let server = Server::start();
     let mut client = server.connect();
@@ -226,7 +226,7 @@ fn nothing_of_one_command_is_left_for_the_next() {
 }
 
 #[test]
-fn a_thousand_commands_leave_no_descriptor_thread_or_zombie() {
+fn many_commands_leak_no_descriptors_or_children() {
     let server = Server::start();
     let count = |what: &str| fs::read_dir(format!("/proc/{}/{what}", server.pid())).unwrap().count();
     let run = |rounds: usize| {
@@ -255,7 +255,7 @@ fn a_thousand_commands_leave_no_descriptor_thread_or_zombie() {
 }
 
 #[test]
-fn an_answer_waits_for_the_end_of_the_process_and_not_of_its_output() {
+fn response_waits_for_process_exit_not_end_of_output() {
     // EX-16
     let server = Server::start();
     let ran = server.execute("sh -c 'exec 1>&- 2>&-; sleep 1; exit 5'");
@@ -264,7 +264,7 @@ fn an_answer_waits_for_the_end_of_the_process_and_not_of_its_output() {
 }
 
 #[test]
-fn a_command_that_closes_all_its_descriptors_is_waited_for() {
+fn command_that_closes_all_descriptors_is_awaited() {
     let server = Server::start();
     let sleep = own_sleep(1);
     let ran = server.execute(&format!("sh -c 'exec 0<&- 1>&- 2>&-; exec {sleep}'"));

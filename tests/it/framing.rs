@@ -56,7 +56,7 @@ const NO_LENGTH: &str = "the Content-Length is not a number";
 const NOT_CHUNKED: &str = "the Transfer-Encoding is not chunked";
 
 #[test]
-fn two_framings_are_refused() {
+fn content_length_with_transfer_encoding_is_rejected() {
     // HP-01
     let server = Server::start();
     let lines = [
@@ -74,7 +74,7 @@ fn two_framings_are_refused() {
 }
 
 #[test]
-fn two_lengths_are_refused_even_when_they_are_the_same() {
+fn duplicate_content_length_is_rejected_even_if_equal() {
     // HP-04
     let server = Server::start();
     for (first, second) in [("23", "5"), ("5", "23"), ("23", "23"), ("0", "23"), ("23", "x")] {
@@ -87,7 +87,7 @@ fn two_lengths_are_refused_even_when_they_are_the_same() {
 }
 
 #[test]
-fn a_length_that_is_no_number_is_refused() {
+fn invalid_content_length_is_rejected() {
     // HP-05
     let server = Server::start();
     let values = [
@@ -109,7 +109,7 @@ fn a_length_that_is_no_number_is_refused() {
 }
 
 #[test]
-fn a_length_may_have_zeros_before_it_and_space_around_it() {
+fn content_length_allows_leading_zeros_and_whitespace() {
     // HP-05
     let server = Server::start();
     for value in [LENGTH, "00023", "  23", "23 \t", "0000000000000000000000000000000000000023"] {
@@ -118,7 +118,7 @@ fn a_length_may_have_zeros_before_it_and_space_around_it() {
 }
 
 #[test]
-fn a_chunk_size_that_is_no_number_is_refused() {
+fn invalid_chunk_size_is_rejected() {
     // HP-06
     let server = Server::start();
     let words = "a chunk size is not a hexadecimal number";
@@ -136,7 +136,7 @@ fn a_chunk_size_that_is_no_number_is_refused() {
 }
 
 #[test]
-fn chunk_framing_that_another_parser_could_read_differently_is_refused() {
+fn ambiguous_chunk_framing_is_rejected() {
     // HP-08
     let server = Server::start();
     let control = "chunk framing has a control byte or a line end it must not have";
@@ -168,7 +168,7 @@ fn chunk_framing_that_another_parser_could_read_differently_is_refused() {
 }
 
 #[test]
-fn a_chunked_body_is_read_to_its_very_end() {
+fn chunked_body_is_read_through_its_trailers() {
     // HP-10
     let server = Server::start();
     let (front, back) = BODY.split_at(9);
@@ -190,7 +190,7 @@ fn a_chunked_body_is_read_to_its_very_end() {
 }
 
 #[test]
-fn a_get_with_an_empty_chunked_body_is_like_one_without() {
+fn get_with_an_empty_chunked_body_works() {
     let server = Server::start();
     std::fs::write(server.base().join("f"), "content").unwrap();
     let mut client = server.connect();
@@ -214,7 +214,7 @@ fn a_get_with_an_empty_chunked_body_is_like_one_without() {
 }
 
 #[test]
-fn a_request_that_comes_byte_by_byte_is_the_same_request() {
+fn request_sent_byte_by_byte_parses_the_same() {
     // HP-11, CN-16
     let server = Server::start();
     let body = format!("{SIZE};a=b\r\n{BODY}\r\n0\r\nX-T: y\r\n\r\n");
@@ -234,7 +234,7 @@ fn a_request_that_comes_byte_by_byte_is_the_same_request() {
 }
 
 #[test]
-fn a_request_is_the_same_wherever_it_is_split() {
+fn request_split_at_any_offset_parses_the_same() {
     // CN-16
     let server = Server::start();
     let mut client = server.connect();
@@ -258,7 +258,7 @@ fn a_request_is_the_same_wherever_it_is_split() {
 }
 
 #[test]
-fn a_transfer_coding_that_is_not_chunked_alone_is_refused() {
+fn transfer_coding_other_than_chunked_is_rejected() {
     let server = Server::start();
     let body = format!("{SIZE}\r\n{BODY}\r\n0\r\n\r\n");
     for value in [
@@ -283,7 +283,7 @@ fn a_transfer_coding_that_is_not_chunked_alone_is_refused() {
 }
 
 #[test]
-fn http_1_0_knows_no_transfer_coding() {
+fn http_1_0_with_transfer_encoding_is_rejected() {
     // HP-13
     let server = Server::start();
     let request = format!(
@@ -294,7 +294,7 @@ fn http_1_0_knows_no_transfer_coding() {
 }
 
 #[test]
-fn a_folded_header_is_refused() {
+fn folded_header_is_rejected() {
     // HP-16
     let server = Server::start();
     for lines in [
@@ -309,7 +309,7 @@ fn a_folded_header_is_refused() {
 }
 
 #[test]
-fn a_header_line_that_is_none_is_refused() {
+fn malformed_header_line_is_rejected() {
     // HP-17
     let server = Server::start();
     let (name, value) = ("a header's name is malformed", "a header's value is malformed");
@@ -345,7 +345,7 @@ fn a_header_line_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_header_that_means_nothing_here_is_ignored() {
+fn unknown_header_is_ignored() {
     // HP-17, HP-36
     let server = Server::start();
     for lines in [
@@ -367,7 +367,7 @@ fn a_header_that_means_nothing_here_is_ignored() {
 }
 
 #[test]
-fn versions_other_than_two_are_refused_with_a_head() {
+fn unsupported_version_is_rejected_with_a_full_response() {
     // HP-20
     let server = Server::start();
     for line in [
@@ -400,7 +400,7 @@ fn versions_other_than_two_are_refused_with_a_head() {
 }
 
 #[test]
-fn what_is_not_http_is_refused_at_once() {
+fn non_http_bytes_are_rejected_immediately() {
     let server = Server::start();
     for bytes in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0", b"\x80\x80", b"\n", b"\r\n\r\n\r\n", b"{}"] {
         let answers = server.answers(bytes);
@@ -410,7 +410,7 @@ fn what_is_not_http_is_refused_at_once() {
 }
 
 #[test]
-fn there_is_one_host() {
+fn exactly_one_valid_host_header_is_required() {
     let server = Server::start();
     for (lines, words) in [
         ("", "there is no Host header"),
@@ -451,7 +451,7 @@ fn pipelined_requests_keep_their_bodies_apart() {
 }
 
 #[test]
-fn a_body_that_is_not_read_is_not_taken_for_a_request() {
+fn unread_body_is_never_parsed_as_a_request() {
     // HP-26
     let server = Server::start();
     let not_found = json!({ "detail": "Not Found" });
@@ -499,7 +499,7 @@ fn check_nothing_or_health(answers: &[Answer], line: &str) {
 }
 
 #[test]
-fn a_get_with_a_body_is_answered_and_its_body_is_no_request() {
+fn body_of_a_get_is_never_parsed_as_a_request() {
     // HP-26
     let server = Server::start();
     let length = SMUGGLED.len();
@@ -514,7 +514,7 @@ fn a_get_with_a_body_is_answered_and_its_body_is_no_request() {
 }
 
 #[test]
-fn a_body_that_ends_too_early_is_refused_and_nothing_runs() {
+fn truncated_request_is_rejected_and_nothing_runs() {
     let server = Server::start();
     for request in [
         execute("Content-Length: 24\r\n", BODY),
@@ -539,7 +539,7 @@ fn a_body_that_ends_too_early_is_refused_and_nothing_runs() {
 }
 
 #[test]
-fn an_http_1_0_client_gets_a_length_and_the_end() {
+fn http_1_0_response_has_a_length_and_closes_by_default() {
     // HP-28
     let server = Server::start();
     for (lines, connection) in [
@@ -592,7 +592,7 @@ fn head_has_the_headers_of_get_and_no_body() {
 }
 
 #[test]
-fn a_slash_more_or_less_never_leads_to_a_redirect() {
+fn extra_or_missing_slash_never_redirects() {
     // HP-31
     let server = Server::start();
     server.get("/list").check(200, &json!([]));
@@ -610,7 +610,7 @@ fn a_slash_more_or_less_never_leads_to_a_redirect() {
 }
 
 #[test]
-fn a_wrong_method_is_told_the_right_ones() {
+fn wrong_method_is_405_with_allow() {
     let server = Server::start();
     for (target, allow) in [
         ("/", "GET, HEAD"),
@@ -629,7 +629,7 @@ fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[test]
-fn the_absolute_form_is_the_same_as_the_path() {
+fn absolute_form_target_works_like_a_path() {
     // HP-32
     let server = Server::start();
     std::fs::create_dir(server.base().join("d")).unwrap();
@@ -649,7 +649,7 @@ fn the_absolute_form_is_the_same_as_the_path() {
 }
 
 #[test]
-fn a_query_and_a_fragment_are_no_part_of_the_path() {
+fn query_and_fragment_are_not_part_of_the_path() {
     // HP-33
     let server = Server::start();
     std::fs::write(server.base().join("a?b"), "question").unwrap();
@@ -670,7 +670,7 @@ fn a_query_and_a_fragment_are_no_part_of_the_path() {
 }
 
 #[test]
-fn a_client_that_waits_to_be_asked_for_its_body_is_asked_at_once() {
+fn expect_continue_gets_100_immediately() {
     // HP-34
     let server = Server::start();
     let mut client = server.connect();
@@ -689,7 +689,7 @@ fn a_client_that_waits_to_be_asked_for_its_body_is_asked_at_once() {
 }
 
 #[test]
-fn a_client_that_does_not_wait_is_not_asked() {
+fn no_100_continue_when_the_client_does_not_wait() {
     // HP-34
     let server = Server::start();
     let mut client = server.connect();
@@ -703,7 +703,7 @@ fn a_client_that_does_not_wait_is_not_asked() {
 }
 
 #[test]
-fn a_body_that_will_be_refused_is_not_asked_for() {
+fn no_100_continue_for_a_body_that_will_be_rejected() {
     // HP-35
     let server = Server::with(&[("SANDBOX_MAX_UPLOAD_BYTES", "1000")]);
     let form = "Content-Type: multipart/form-data; boundary=BB";
@@ -730,7 +730,7 @@ fn a_body_that_will_be_refused_is_not_asked_for() {
 }
 
 #[test]
-fn bytes_in_a_target_are_those_bytes_or_refused() {
+fn raw_bytes_in_a_target_are_literal_or_rejected() {
     // HP-38
     let server = Server::start();
     std::fs::write(server.base().join("café"), "x").unwrap();

@@ -16,7 +16,7 @@ fn check_unprocessable(server: &Server, answer: &Answer) {
 }
 
 #[test]
-fn what_is_not_the_json_asked_for_is_refused() {
+fn invalid_json_or_schema_is_422() {
     let server = Server::start();
     for body in [
         // JS-01
@@ -83,7 +83,7 @@ fn what_is_not_the_json_asked_for_is_refused() {
 }
 
 #[test]
-fn a_refusal_says_where_and_why() {
+fn rejection_names_the_location_and_reason() {
     let server = Server::start();
     for (body, kind, place, message) in [
         ("{}", "missing", json!(["body", "command"]), "Field required"),
@@ -107,7 +107,7 @@ fn a_refusal_says_where_and_why() {
 }
 
 #[test]
-fn what_is_json_is_read() {
+fn valid_json_is_accepted() {
     let server = Server::start();
     for (body, stdout) in [
         (r#"{"command":"printf %s \ud83d\ude00"}"#, "\u{1f600}"), // JS-03
@@ -127,7 +127,7 @@ fn what_is_json_is_read() {
 }
 
 #[test]
-fn nesting_of_any_depth_is_skipped() {
+fn ignored_fields_may_nest_to_any_depth() {
     // JS-02
     let server = Server::start();
     for depth in [200, 100_000] {
@@ -150,7 +150,7 @@ fn nesting_of_any_depth_is_skipped() {
 }
 
 #[test]
-fn only_json_content_types_are_taken() {
+fn only_json_content_types_are_accepted() {
     // JS-11
     let server = Server::start();
     let execute = |headers: &[(&str, &str)]| {
@@ -189,7 +189,7 @@ fn only_json_content_types_are_taken() {
 }
 
 #[test]
-fn a_body_of_8_mib_is_the_largest() {
+fn body_larger_than_8_mib_is_413() {
     // JS-13
     let server = Server::start();
     let sized = |bytes: usize| {
@@ -224,7 +224,7 @@ fn a_body_of_8_mib_is_the_largest() {
 }
 
 #[test]
-fn a_body_in_chunks_of_any_size_is_read() {
+fn chunked_body_works_with_any_chunk_size() {
     let server = Server::start();
     let body = r#"{"command":"printf %s 'é😀'"}"#.as_bytes();
     for size in [1, 2, 3, 7, body.len()] {

@@ -8,7 +8,7 @@ use serde_json::json;
 const LITTLE_MEMORY_KIB: u64 = 16 << 10;
 
 #[test]
-fn many_headers_work_and_too_many_are_told() {
+fn too_many_headers_are_431() {
     // HP-22
     let server = Server::start();
     let with = |count: usize| {
@@ -26,7 +26,7 @@ fn many_headers_work_and_too_many_are_told() {
 }
 
 #[test]
-fn a_head_without_end_is_refused_at_its_limit() {
+fn endless_request_head_is_rejected_at_its_limit() {
     // HP-23
     let server = Server::start();
     let much = "a".repeat(16 << 20);
@@ -47,7 +47,7 @@ fn a_head_without_end_is_refused_at_its_limit() {
 }
 
 #[test]
-fn a_head_as_large_as_the_limit_works() {
+fn request_head_at_the_limit_works() {
     // HP-23
     let server = Server::start();
     let head = |length: usize| {
@@ -62,7 +62,7 @@ fn a_head_as_large_as_the_limit_works() {
 }
 
 #[test]
-fn a_command_that_is_too_large_is_refused_before_it_is_held() {
+fn oversized_command_is_413_without_buffering() {
     // JS-13
     let server = Server::start();
     let body = format!(r#"{{"command":"{}"}}"#, "a".repeat(100 << 20));
@@ -82,7 +82,7 @@ fn a_command_that_is_too_large_is_refused_before_it_is_held() {
 }
 
 #[test]
-fn a_large_command_is_taken() {
+fn large_command_is_accepted() {
     // JS-13
     let server = Server::start();
     // Longer than one argument may be (execve(2)), so that the kernel's own words tell that it came through.
@@ -98,7 +98,7 @@ fn a_large_command_is_taken() {
 }
 
 #[test]
-fn depth_overflows_no_stack() {
+fn deep_nesting_does_not_overflow_the_stack() {
     // RT-01
     let server = Server::start();
     for levels in [1_000, 100_000, 1_000_000] {
@@ -130,7 +130,7 @@ fn depth_overflows_no_stack() {
 }
 
 #[test]
-fn directories_nested_deeply_are_reached_or_refused() {
+fn deeply_nested_directories_work_or_are_rejected() {
     // RT-01
     let server = Server::start();
     let deep = "d/".repeat(1_000);

@@ -35,7 +35,7 @@ fn entry<'a>(entries: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[test]
-fn an_entry_has_a_name_a_size_a_type_and_a_time() {
+fn entry_has_name_size_type_and_mod_time() {
     let server = server_with_directory();
     fs::write(server.base().join("d/f"), "0123456789").unwrap();
     fs::write(server.base().join("d/.hidden"), "").unwrap();
@@ -60,7 +60,7 @@ fn an_entry_has_a_name_a_size_a_type_and_a_time() {
 }
 
 #[test]
-fn the_base_directory_is_listed_under_all_its_names() {
+fn base_directory_is_listed_under_every_spelling() {
     let server = server_with_directory();
     for target in ["/list", "/list/", "/list/.", "/list/%2E", "/list/%2F", "/list/d/.."] {
         let answer = server.get(target);
@@ -70,7 +70,7 @@ fn the_base_directory_is_listed_under_all_its_names() {
 }
 
 #[test]
-fn what_is_no_directory_is_not_listed() {
+fn listing_a_non_directory_is_404() {
     let server = server_with_directory();
     let base = server.base();
     fs::write(base.join("f"), "").unwrap();
@@ -86,7 +86,7 @@ fn what_is_no_directory_is_not_listed() {
 }
 
 #[test]
-fn links_that_lead_nowhere_do_not_cost_the_listing() {
+fn dangling_symlinks_do_not_fail_the_listing() {
     // LI-01
     let server = server_with_directory();
     let d = server.base().join("d");
@@ -119,7 +119,7 @@ fn links_that_lead_nowhere_do_not_cost_the_listing() {
 }
 
 #[test]
-fn a_name_that_is_not_utf8_does_not_cost_the_listing() {
+fn non_utf8_names_do_not_fail_the_listing() {
     // LI-02
     let server = server_with_directory();
     let d = server.base().join("d");
@@ -135,7 +135,7 @@ fn a_name_that_is_not_utf8_does_not_cost_the_listing() {
 }
 
 #[test]
-fn a_name_comes_back_as_it_is() {
+fn names_are_returned_unchanged() {
     // LI-08
     let server = server_with_directory();
     let all = [
@@ -170,7 +170,7 @@ fn a_name_comes_back_as_it_is() {
 }
 
 #[test]
-fn a_link_that_leads_out_tells_nothing_of_its_target() {
+fn symlink_out_reveals_nothing_about_its_target() {
     // LI-07
     let outside = TempDir::new();
     let secret = outside.path().join("f");
@@ -197,7 +197,7 @@ fn a_link_that_leads_out_tells_nothing_of_its_target() {
 }
 
 #[test]
-fn what_is_neither_file_nor_directory_is_shown_as_a_file() {
+fn special_files_are_listed_as_files() {
     let server = server_with_directory();
     let d = server.base().join("d");
     assert!(Command::new("mkfifo").arg(d.join("fifo")).status().unwrap().success());
@@ -208,7 +208,7 @@ fn what_is_neither_file_nor_directory_is_shown_as_a_file() {
 }
 
 #[test]
-fn entries_that_come_and_go_do_not_cost_the_listing() {
+fn concurrent_changes_do_not_fail_the_listing() {
     // LI-06
     let server = server_with_directory();
     let d = server.base().join("d");
@@ -234,7 +234,7 @@ fn entries_that_come_and_go_do_not_cost_the_listing() {
 }
 
 #[test]
-fn a_large_directory_is_listed_whole() {
+fn large_directory_is_listed_completely() {
     let server = server_with_directory();
     for number in 0..5000 {
         fs::write(server.base().join(format!("d/{number:04}-{}", "n".repeat(60))), "").unwrap();
@@ -245,7 +245,7 @@ fn a_large_directory_is_listed_whole() {
 }
 
 #[test]
-fn exists_repeats_the_path_and_tells_the_truth() {
+fn exists_echoes_the_path_and_reports_existence() {
     // EXI-01
     let server = server_with_directory();
     fs::write(server.base().join("f.txt"), "").unwrap();
@@ -270,7 +270,7 @@ fn exists_repeats_the_path_and_tells_the_truth() {
 }
 
 #[test]
-fn exists_has_an_answer_for_odd_paths() {
+fn exists_handles_unusual_paths() {
     // EXI-02
     let server = server_with_directory();
     let base = server.base();

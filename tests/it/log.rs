@@ -30,7 +30,7 @@ fn forge(server: &Server) {
 }
 
 #[test]
-fn a_line_can_not_be_forged() {
+fn log_line_cannot_be_forged() {
     // LG-01
     for level in ["debug", "info"] {
         let server = Server::with(&[("SANDBOX_LOG", level)]);
@@ -51,7 +51,7 @@ fn a_line_can_not_be_forged() {
 }
 
 #[test]
-fn one_request_is_one_line_at_the_debug_level() {
+fn debug_level_logs_one_line_per_request() {
     let server = Server::with(&[("SANDBOX_LOG", "debug")]);
     let mut client = server.connect();
     for _ in 0..5 {
@@ -62,7 +62,7 @@ fn one_request_is_one_line_at_the_debug_level() {
 }
 
 #[test]
-fn nothing_is_logged_for_requests_at_the_default_level() {
+fn default_level_logs_no_requests() {
     let server = Server::start();
     let before = server.log();
     forge(&server);
@@ -102,7 +102,7 @@ fn secrets_are_not_logged_at_any_level() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing_and_what_is_missing_is_told() {
+fn unread_log_never_blocks_and_reports_dropped_lines() {
     let base = TempDir::new();
     let mut child = binary()
         .env("SANDBOX_BASE_DIR", base.path())
@@ -157,7 +157,7 @@ fn a_log_that_nobody_reads_stops_nothing_and_what_is_missing_is_told() {
 }
 
 #[test]
-fn a_log_whose_reader_is_gone_stops_nothing() {
+fn closed_log_pipe_does_not_stop_the_server() {
     let base = TempDir::new();
     let mut command = binary();
     command

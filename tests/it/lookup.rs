@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 const SCRIPT: &str = "#!/bin/sh\necho \"$0\"\n";
 
 #[test]
-fn a_program_that_can_not_be_started_is_a_result_in_python_s_words() {
+fn start_failure_is_reported_in_python_wording() {
     let server = Server::start();
     server.add_program("nosheb", "echo hi");
     server.add_program("crlf", "#!/bin/sh\r\necho hi\r\n");
@@ -47,7 +47,7 @@ fn a_program_that_can_not_be_started_is_a_result_in_python_s_words() {
 }
 
 #[test]
-fn a_program_that_is_being_written_is_busy() {
+fn program_open_for_writing_is_busy() {
     let server = Server::start();
     server.add_program("busy", SCRIPT);
     let writer = fs::OpenOptions::new().append(true).open(server.base().join("busy")).unwrap();
@@ -66,7 +66,7 @@ fn with_path(path: &str) -> Server {
 }
 
 #[test]
-fn the_search_goes_on_past_entries_of_path_that_are_no_directory() {
+fn path_search_skips_entries_that_are_not_directories() {
     // EC-05
     let server = with_path("/etc/passwd:/nonexist:$B/locked:::/bin:/usr/bin");
     fs::create_dir(server.base().join("locked")).unwrap();
@@ -75,7 +75,7 @@ fn the_search_goes_on_past_entries_of_path_that_are_no_directory() {
 }
 
 #[test]
-fn the_search_goes_on_past_a_file_that_can_not_be_started() {
+fn path_search_skips_files_that_cannot_be_started() {
     // EC-06
     let server = with_path("$B/a:$B/b:/bin:/usr/bin");
     let base = server.base().display().to_string();
@@ -102,7 +102,7 @@ fn the_search_goes_on_past_a_file_that_can_not_be_started() {
 }
 
 #[test]
-fn an_entry_of_path_may_be_empty_relative_or_end_with_a_slash() {
+fn path_entry_may_be_empty_relative_or_end_in_a_slash() {
     for path in [":/bin:/usr/bin", "/bin:/usr/bin:", "/bin::/usr/bin", ".:/bin:/usr/bin", "./:/bin:/usr/bin"]
     {
         let server = with_path(path);
@@ -113,7 +113,7 @@ fn an_entry_of_path_may_be_empty_relative_or_end_with_a_slash() {
 }
 
 #[test]
-fn without_path_a_program_is_looked_for_where_python_looks() {
+fn without_path_the_search_uses_python_defaults() {
     let base = TempDir::new();
     let mut command = binary();
     command.env("SANDBOX_BASE_DIR", base.path()).env_remove("PATH");
@@ -125,7 +125,7 @@ fn without_path_a_program_is_looked_for_where_python_looks() {
 }
 
 #[test]
-fn arguments_may_be_as_long_as_the_kernel_takes_them() {
+fn arguments_may_be_as_long_as_the_kernel_allows() {
     let server = Server::start();
     // NF-11: 128 KiB with the NUL.
     let argument = "a".repeat(131_071);

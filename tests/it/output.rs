@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[test]
-fn each_stream_comes_as_it_was_written() {
+fn each_stream_is_returned_as_written() {
     let server = Server::start();
     for (command, stdout, stderr) in [
         ("sh -c 'echo out; echo err >&2'", "out\n", "err\n"), // OU-16
@@ -32,7 +32,7 @@ fn each_stream_comes_as_it_was_written() {
 }
 
 #[test]
-fn every_byte_alone_is_the_character_or_a_replacement() {
+fn every_single_byte_is_ascii_or_replaced() {
     // OU-06, OU-12
     let server = Server::start();
     for byte in 0..=255_u8 {
@@ -42,7 +42,7 @@ fn every_byte_alone_is_the_character_or_a_replacement() {
 }
 
 #[test]
-fn a_full_stream_does_not_hold_up_the_other() {
+fn full_stream_does_not_block_the_other() {
     // OU-03
     let server = Server::start();
     let zeroes = "\0".repeat(1_000_000);
@@ -51,7 +51,7 @@ fn a_full_stream_does_not_hold_up_the_other() {
 }
 
 #[test]
-fn two_large_streams_keep_their_lines_in_order() {
+fn large_streams_keep_their_lines_in_order() {
     // OU-04
     let server = Server::start();
     let ran =
@@ -69,7 +69,7 @@ fn split_at_gap(text: &str) -> (&str, u64, &str) {
 }
 
 #[test]
-fn past_the_bound_the_beginning_and_the_end_are_kept_and_the_middle_is_counted() {
+fn truncation_keeps_head_and_tail_and_counts_omitted_bytes() {
     let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", "1000")]);
     let digits =
         |from: usize, to: usize| (from..to).map(|number| format!("{number:06}\n")).collect::<String>();
@@ -91,7 +91,7 @@ fn past_the_bound_the_beginning_and_the_end_are_kept_and_the_middle_is_counted()
 }
 
 #[test]
-fn no_character_is_cut_at_the_bound() {
+fn truncation_never_splits_a_character() {
     // OU-08
     for bound in ["99999", "100000", "100001", "100002", "100003"] {
         let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", bound)]);
@@ -107,7 +107,7 @@ fn no_character_is_cut_at_the_bound() {
 }
 
 #[test]
-fn memory_stays_bounded_whatever_is_written() {
+fn memory_stays_bounded_for_any_output() {
     let server = Server::start();
     // OU-01
     let ran = server.execute("sh -c 'yes 0123456789 | head -c 400000000; exit 3'");

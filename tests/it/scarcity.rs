@@ -48,7 +48,7 @@ fn check_well(server: &Server) {
 }
 
 #[test]
-fn a_command_for_which_no_descriptors_are_left_is_told_so() {
+fn descriptor_exhaustion_is_reported_and_recovers() {
     let base = TempDir::new();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\""]).arg(binary().get_program());
@@ -97,7 +97,7 @@ fn server_with_few_processes(count: usize) -> Option<Server> {
 }
 
 #[test]
-fn a_command_for_which_no_process_is_left_is_told_so() {
+fn process_exhaustion_is_reported_and_recovers() {
     let Some(server) = server_with_few_processes(24) else { return };
     check_well(&server);
     for _ in 0..3 {
@@ -115,7 +115,7 @@ fn a_command_for_which_no_process_is_left_is_told_so() {
 }
 
 #[test]
-fn health_answers_during_a_fork_bomb_and_nothing_is_left_of_it() {
+fn fork_bomb_is_killed_and_health_responds_meanwhile() {
     if lacks("perl") {
         return;
     }
@@ -145,7 +145,7 @@ fn health_answers_during_a_fork_bomb_and_nothing_is_left_of_it() {
 }
 
 #[test]
-fn many_commands_run_at_once() {
+fn many_commands_run_concurrently() {
     // EX-02
     let server = Server::start();
     let begun = Instant::now();
@@ -168,7 +168,7 @@ fn many_commands_run_at_once() {
 }
 
 #[test]
-fn more_requests_than_there_may_be_are_put_off_before_anything_starts() {
+fn excess_requests_get_503_before_anything_starts() {
     let base = TempDir::new();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 4096; exec \"$0\""]).arg(binary().get_program());
@@ -208,7 +208,7 @@ fn more_requests_than_there_may_be_are_put_off_before_anything_starts() {
 }
 
 #[test]
-fn no_byte_of_large_outputs_is_lost() {
+fn large_outputs_lose_no_bytes() {
     // Eight at a time; every answer is as long as `seq 1 100000` is.
     let server = Server::start();
     thread::scope(|scope| {

@@ -6,7 +6,7 @@ use sandbox_runtime::api::compat::shlex::split;
 use serde_json::{Value, json};
 
 #[test]
-fn words_are_those_of_python_s_own_splitter() {
+fn split_matches_python_on_random_input() {
     let alphabet: Vec<char> =
         "''''\"\"\"\"\\\\\\\\    \t\r\n#$abcé\u{a0}\u{3000}\u{2028}\u{b}\u{c}\u{0}".chars().collect();
     let mut numbers = Numbers::new();
@@ -32,7 +32,7 @@ fn words_are_those_of_python_s_own_splitter() {
 }
 
 #[test]
-fn each_word_reaches_the_program_as_it_is() {
+fn arguments_reach_the_program_unchanged() {
     let server = Server::start();
     for (command, words) in [
         ("printf '<%s>' a # b", "<a><#><b>"),                 // SH-01
@@ -58,7 +58,7 @@ fn each_word_reaches_the_program_as_it_is() {
 }
 
 #[test]
-fn what_gives_no_words_is_not_run() {
+fn invalid_or_empty_command_is_not_run() {
     let server = Server::start();
     for (command, reason) in [
         ("#comment", "[Errno 2] No such file or directory: '#comment'"), // SH-02

@@ -24,7 +24,7 @@ fn busy(server: &Server) -> (Client, String) {
 }
 
 #[test]
-fn what_runs_is_answered_before_the_server_ends() {
+fn running_commands_finish_before_shutdown() {
     // P1-05
     for name in ["TERM", "INT", "HUP", "QUIT"] {
         let mut server = patient();
@@ -45,7 +45,7 @@ fn what_runs_is_answered_before_the_server_ends() {
 }
 
 #[test]
-fn a_server_with_nothing_to_do_ends_at_once() {
+fn idle_server_shuts_down_immediately() {
     let mut times: Vec<Duration> = (0..5)
         .map(|_| {
             let mut server = patient();
@@ -64,7 +64,7 @@ fn a_server_with_nothing_to_do_ends_at_once() {
 }
 
 #[test]
-fn a_command_that_outlasts_the_grace_is_killed_with_all_that_it_started() {
+fn command_outlasting_the_grace_is_killed_with_its_tree() {
     // P1-05
     let mut server = Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "1")]);
     let (mut client, sleep) = busy(&server);
@@ -80,7 +80,7 @@ fn a_command_that_outlasts_the_grace_is_killed_with_all_that_it_started() {
 }
 
 #[test]
-fn a_second_signal_ends_the_grace() {
+fn second_signal_ends_the_grace() {
     let mut server = patient();
     let (mut client, sleep) = busy(&server);
     server.signal("TERM");
@@ -94,7 +94,7 @@ fn a_second_signal_ends_the_grace() {
 }
 
 #[test]
-fn signals_that_mean_nothing_to_the_server_do_nothing() {
+fn unrelated_signals_are_ignored() {
     let server = patient();
     let log = server.log();
     for name in ["USR1", "USR2", "WINCH", "CHLD", "CONT", "URG", "PIPE"] {
@@ -106,7 +106,7 @@ fn signals_that_mean_nothing_to_the_server_do_nothing() {
 }
 
 #[test]
-fn both_processes_have_the_program_s_name() {
+fn both_processes_have_the_program_name() {
     let server = Server::start();
     for pid in [server.init_pid(), server.pid()] {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
@@ -115,7 +115,7 @@ fn both_processes_have_the_program_s_name() {
 }
 
 #[test]
-fn the_two_processes_end_together() {
+fn init_and_server_processes_end_together() {
     // The process above is killed: the server goes down, as if it had been asked to, and so do the commands.
     let server = Server::start();
     let (mut client, sleep) = busy(&server);
@@ -130,7 +130,7 @@ fn the_two_processes_end_together() {
 }
 
 #[test]
-fn what_a_finished_command_left_behind_is_not_the_server_s_to_kill() {
+fn shutdown_leaves_background_processes_running() {
     let mut server = Server::start();
     let sleep = own_sleep(30);
     server.execute(&format!("sh -c '{sleep} & setsid {sleep} & echo left'")).check("left\n", "", 0);
@@ -143,7 +143,7 @@ fn what_a_finished_command_left_behind_is_not_the_server_s_to_kill() {
 }
 
 #[test]
-fn orphans_are_reaped_and_every_exit_code_is_right() {
+fn orphans_are_reaped_and_exit_codes_stay_correct() {
     // XC-10, and P1-03: many that end at the same moment.
     let server = Server::start();
     thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn orphans_are_reaped_and_every_exit_code_is_right() {
 }
 
 #[test]
-fn a_command_that_somebody_else_kills_is_answered_and_reaped() {
+fn externally_killed_command_is_reported_and_reaped() {
     // P1-02
     let server = Server::start();
     let sleep = own_sleep(30);
@@ -187,7 +187,7 @@ fn a_command_that_somebody_else_kills_is_answered_and_reaped() {
 }
 
 #[test]
-fn a_storm_of_signals_changes_no_answer() {
+fn signal_storm_changes_no_response() {
     // P1-11
     let server = Server::start();
     let stop = &AtomicBool::new(false);

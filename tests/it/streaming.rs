@@ -17,7 +17,7 @@ const NO_LIMIT: (&str, &str) = ("SANDBOX_MAX_OUTPUT_BYTES", "0");
 const LITTLE_MEMORY_KIB: u64 = 6 << 10;
 
 #[test]
-fn an_answer_begins_while_its_command_runs_and_the_connection_stays() {
+fn response_streams_while_the_command_runs_and_keeps_alive() {
     let server = Server::start();
     let command = "sh -c 'yes | head -c 200000; touch begun; until [ -e go ]; do sleep 0.02; done; echo end; echo e >&2; exit 3'";
     for _ in 0..2 {
@@ -70,7 +70,7 @@ fn mixture(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn in_any_buffer_the_text_is_the_same() {
+fn output_is_the_same_for_any_buffer_size() {
     // OU-06, OU-07, OU-08
     thread::scope(|scope| {
         for buffer in ["0", "1", "63", "4096", "65536", "100000000"] {
@@ -91,7 +91,7 @@ fn in_any_buffer_the_text_is_the_same() {
 }
 
 #[test]
-fn in_any_buffer_the_same_is_left_out() {
+fn truncation_is_the_same_for_any_buffer_size() {
     // OU-01, OU-08
     let answers = |buffer: &str, limit: &str| -> Vec<Value> {
         let server =
@@ -128,7 +128,7 @@ fn skim(stream: &mut impl Read) -> (String, u64) {
 }
 
 #[test]
-fn output_without_a_limit_passes_in_constant_memory() {
+fn unlimited_output_streams_in_constant_memory() {
     let server = Server::with(&[NO_LIMIT]);
     for (command, least_bytes) in [
         ("sh -c 'yes 0123456789 | head -c 60000000'", 65_000_000),
@@ -147,7 +147,7 @@ fn output_without_a_limit_passes_in_constant_memory() {
 }
 
 #[test]
-fn without_a_limit_standard_error_still_has_one() {
+fn stderr_stays_bounded_without_an_output_limit() {
     let server = Server::with(&[NO_LIMIT]);
     let ran = server.execute("sh -c 'echo out; head -c 20000000 /dev/zero >&2; exit 4'");
     assert_eq!((ran.stdout(), ran.exit_code(), &ran.json["truncated"]), ("out\n", 4, &json!(true)));
@@ -155,7 +155,7 @@ fn without_a_limit_standard_error_still_has_one() {
 }
 
 #[test]
-fn a_slow_reader_slows_the_command_down_and_not_the_deadline() {
+fn slow_reader_throttles_the_command_not_the_deadline() {
     let server = Server::with(&[NO_LIMIT, ("SANDBOX_EXEC_TIMEOUT_SECONDS", "2")]);
     let sleep = own_sleep(30);
     let mut client = server.connect();
@@ -178,7 +178,7 @@ fn a_slow_reader_slows_the_command_down_and_not_the_deadline() {
 }
 
 #[test]
-fn a_reader_that_is_slow_at_the_end_gets_all_of_it() {
+fn slow_reader_gets_the_complete_output() {
     let server = Server::with(&[NO_LIMIT]);
     let mut client = server.connect();
     client.send_command("sh -c 'seq 1 1000000; touch after'");
@@ -193,7 +193,7 @@ fn a_reader_that_is_slow_at_the_end_gets_all_of_it() {
 }
 
 #[test]
-fn a_client_that_leaves_within_the_stream_takes_its_command_with_it() {
+fn disconnect_while_streaming_kills_the_command() {
     // CN-01
     let server = Server::with(&[NO_LIMIT]);
     let sleep = own_sleep(30);
@@ -216,7 +216,7 @@ fn a_client_that_leaves_within_the_stream_takes_its_command_with_it() {
 }
 
 #[test]
-fn a_client_that_has_said_all_gets_the_whole_stream() {
+fn half_closed_client_gets_the_whole_stream() {
     // CN-01
     let server = Server::start();
     for version in ["1.1", "1.0"] {

@@ -21,7 +21,7 @@ fn check_timed_out(ran: &Ran) {
 }
 
 #[test]
-fn at_the_deadline_the_answer_comes_and_nothing_of_the_group_is_alive() {
+fn deadline_sends_the_response_and_kills_the_group() {
     let server = Server::with(ONE_SECOND);
     thread::scope(|scope| {
         for command in [
@@ -47,7 +47,7 @@ fn at_the_deadline_the_answer_comes_and_nothing_of_the_group_is_alive() {
 }
 
 #[test]
-fn ten_commands_at_once_have_their_deadlines_at_once() {
+fn concurrent_commands_time_out_on_time() {
     // TO-20
     let server = Server::with(ONE_SECOND);
     thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn ten_commands_at_once_have_their_deadlines_at_once() {
 }
 
 #[test]
-fn a_timed_out_answer_has_the_words_that_clients_know() {
+fn timeout_response_has_the_compatible_wording() {
     // TO-15
     let ran = Server::with(ONE_SECOND).execute("sleep infinity");
     let sentence = "Failed to execute command: Command '['sleep', 'infinity']' timed out after 1.0 seconds";
@@ -66,7 +66,7 @@ fn a_timed_out_answer_has_the_words_that_clients_know() {
 }
 
 #[test]
-fn what_was_written_before_the_deadline_is_kept() {
+fn output_before_the_deadline_is_kept() {
     let server = Server::with(ONE_SECOND);
     // TO-16
     let ran = server.execute("sh -c 'echo CRITICAL-PROGRESS; echo warn >&2; sleep 20'");
@@ -86,7 +86,7 @@ fn what_was_written_before_the_deadline_is_kept() {
 }
 
 #[test]
-fn a_flood_of_output_does_not_hide_the_deadline() {
+fn output_flood_does_not_delay_the_deadline() {
     // TO-17. Little is kept, so that the time is the deadline's and not that of reading the answer.
     let server =
         Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "1"), ("SANDBOX_MAX_OUTPUT_BYTES", "65536")]);
@@ -105,7 +105,7 @@ fn a_flood_of_output_does_not_hide_the_deadline() {
 }
 
 #[test]
-fn a_request_may_ask_for_less_time_and_gets_no_more() {
+fn request_timeout_only_lowers_the_limit() {
     let server = Server::with(ONE_SECOND);
     for (asked, told) in [
         ("0.3", "0.3"),
@@ -132,7 +132,7 @@ fn a_request_may_ask_for_less_time_and_gets_no_more() {
 }
 
 #[test]
-fn what_is_no_time_is_refused_and_nothing_runs() {
+fn invalid_timeout_is_422_and_nothing_runs() {
     let server = Server::start();
     for wrong in [
         "0",
@@ -168,7 +168,7 @@ fn what_is_no_time_is_refused_and_nothing_runs() {
 }
 
 #[test]
-fn the_configured_time_is_read_as_python_reads_a_float() {
+fn configured_timeout_parses_like_a_python_float() {
     // CG-04
     for (value, told) in [
         (" 0.3 ", "0.3"),
@@ -204,7 +204,7 @@ fn sentences(server: &Server, questions: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn words_and_times_are_told_as_python_writes_them() {
+fn arguments_and_timeouts_print_as_in_python() {
     let server = Server::start();
     let alphabet: Vec<char> = "'\"\\ab \n\r\t\u{1}\u{7f}\u{80}\u{a0}\u{ad}é\u{301}\u{200b}\u{2028}\u{3000}\u{e000}\u{feff}\u{1f600}\u{10ffff}"
         .chars()
@@ -229,7 +229,7 @@ fn words_and_times_are_told_as_python_writes_them() {
 }
 
 #[test]
-fn every_character_in_a_program_s_name_is_told_as_python_writes_it() {
+fn program_names_print_every_character_as_in_python() {
     if lacks("python3") {
         return;
     }

@@ -18,7 +18,7 @@ fn execute(server: &Server, command: &str, headers: &[(&str, &str)]) -> Answer {
 const WITH_TOKEN: &[(&str, &str)] = &[("Authorization", "Bearer t0p-s3cret")];
 
 #[test]
-fn without_the_token_only_health_is_answered() {
+fn without_the_token_only_health_is_served() {
     // AU-03
     let server = server();
     for (method, target) in [("GET", "/"), ("HEAD", "/"), ("GET", "/?probe=1"), ("GET", "http://other/")] {
@@ -54,7 +54,7 @@ fn without_the_token_only_health_is_answered() {
 }
 
 #[test]
-fn wrong_credentials_are_no_credentials() {
+fn wrong_credentials_are_401() {
     // AU-01
     let server = server();
     for headers in [
@@ -72,7 +72,7 @@ fn wrong_credentials_are_no_credentials() {
 }
 
 #[test]
-fn either_header_gets_in() {
+fn either_header_grants_access() {
     // AU-02
     let server = server();
     let behind_a_router = [("Authorization", "Bearer of-the-router"), ("X-API-Key", SECRET)];
@@ -83,7 +83,7 @@ fn either_header_gets_in() {
 }
 
 #[test]
-fn the_token_is_asked_for_before_the_body() {
+fn token_is_checked_before_the_body_is_read() {
     let server = server();
     let mut client = server.connect();
     client
@@ -92,7 +92,7 @@ fn the_token_is_asked_for_before_the_body() {
 }
 
 #[test]
-fn no_command_can_learn_the_token_and_no_log_has_it() {
+fn token_is_hidden_from_commands_and_the_log() {
     // AU-05, EC-03
     let server = server();
     let script = format!(

@@ -258,7 +258,7 @@ fn for_each_escape(work: impl Fn(&'static Escape) + Sync) {
 }
 
 #[test]
-fn nothing_survives_the_deadline_and_the_answer_is_on_time() {
+fn nothing_survives_the_deadline_and_the_response_is_on_time() {
     // TO-07, and much more
     let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "2.5")]);
     let deadline = Duration::from_millis(2500);
@@ -296,7 +296,7 @@ fn nothing_survives_the_deadline_and_the_answer_is_on_time() {
 }
 
 #[test]
-fn nothing_survives_a_client_that_is_gone() {
+fn nothing_survives_a_disconnect() {
     // CN-02
     let server = Server::start();
     let slowest = Mutex::new(Duration::ZERO);
@@ -332,7 +332,7 @@ enum Leave {
 }
 
 #[test]
-fn nothing_survives_the_server_s_end() {
+fn nothing_survives_shutdown() {
     // Four at a time, so that each is looked for while others flee.
     for escapes in possible_escapes().chunks(4) {
         let mut server = Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "0")]);
@@ -357,7 +357,7 @@ fn nothing_survives_the_server_s_end() {
 }
 
 #[test]
-fn a_port_is_free_again_after_the_deadline() {
+fn port_is_free_again_after_the_deadline() {
     // TO-18
     if lacks("python3") {
         return;
@@ -375,7 +375,7 @@ fn a_port_is_free_again_after_the_deadline() {
 }
 
 #[test]
-fn what_earlier_commands_have_left_survives_the_deadline_of_a_later_one() {
+fn earlier_background_processes_survive_a_later_deadline() {
     let server = Server::start();
     let sleep = own_sleep(60);
     for left in ["SLEEP &", "setsid SLEEP &", "env -i setsid -f SLEEP", "env -i SLEEP &"] {
@@ -404,7 +404,7 @@ fn what_earlier_commands_have_left_survives_the_deadline_of_a_later_one() {
 }
 
 #[test]
-fn a_command_that_runs_keeps_its_number_for_itself() {
+fn running_command_keeps_its_execution_tag() {
     // Its number would come again after 512 others, and it has nothing but that number.
     let server = Server::start();
     thread::scope(|scope| {
@@ -427,7 +427,7 @@ fn a_command_that_runs_keeps_its_number_for_itself() {
 }
 
 #[test]
-fn one_server_never_harms_another() {
+fn one_server_never_kills_processes_of_another() {
     let (one, other) = (Server::start(), Server::start());
     let sleep = own_sleep(60);
     for server in [&one, &other] {
@@ -457,7 +457,7 @@ fn one_server_never_harms_another() {
 }
 
 #[test]
-fn where_pids_are_used_again_at_once_nobody_innocent_is_hit() {
+fn rapid_pid_reuse_never_kills_unrelated_processes() {
     // TO-19. Each pid namespace has its own largest pid (pid_max in proc_sys_kernel(5)) on kernels that can do this at all.
     const SMALL: &str = "echo 400 > /proc/sys/kernel/pid_max && exec \"$0\"";
     let try_it = |script: &str| {

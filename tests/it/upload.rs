@@ -62,7 +62,7 @@ fn check_nothing_written(server: &Server) {
 }
 
 #[test]
-fn a_file_arrives_as_it_is_and_replaces_what_was_there() {
+fn file_is_stored_unchanged_and_replaces_the_old_one() {
     let server = Server::start();
     let all: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     for content in [&b"hello"[..], b"", b"\0", b"\r\n", b"\r", b"--", &all, b"a\r\n--B", b"\r\n\r\n--"] {
@@ -78,7 +78,7 @@ fn a_file_arrives_as_it_is_and_replaces_what_was_there() {
 }
 
 #[test]
-fn a_name_that_leads_out_is_denied() {
+fn name_outside_the_base_directory_is_denied() {
     // UP-02
     let server = Server::start();
     for name in [
@@ -110,7 +110,7 @@ fn a_name_that_leads_out_is_denied() {
 }
 
 #[test]
-fn a_name_that_names_no_file_is_refused() {
+fn name_without_a_file_component_is_rejected() {
     // UP-04, UP-25
     let server = Server::start();
     let empty = "the name is empty or names the base directory";
@@ -135,7 +135,7 @@ fn a_name_that_names_no_file_is_refused() {
 }
 
 #[test]
-fn what_is_there_already_and_no_file_stays() {
+fn existing_non_files_are_not_replaced() {
     // UP-04, UP-25
     let server = Server::start();
     let base = server.base();
@@ -173,7 +173,7 @@ fn what_is_there_already_and_no_file_stays() {
 }
 
 #[test]
-fn filename_star_names_nothing() {
+fn filename_star_is_ignored() {
     // UP-06
     let server = Server::start();
     let both = form(&[part("; name=\"file\"; filename=\"ascii.txt\"; filename*=UTF-8''..%2Fevil", "x")]);
@@ -188,7 +188,7 @@ fn filename_star_names_nothing() {
 }
 
 #[test]
-fn what_only_looks_like_a_boundary_is_content() {
+fn boundary_lookalikes_are_content() {
     // UP-10
     let server = Server::start();
     for content in [
@@ -212,7 +212,7 @@ fn what_only_looks_like_a_boundary_is_content() {
 }
 
 #[test]
-fn a_body_without_its_boundary_takes_little_time_and_memory() {
+fn missing_boundary_is_rejected_in_bounded_time_and_memory() {
     // UP-11
     let server = Server::start();
     // The second looks like the beginning of a boundary all the time.
@@ -228,7 +228,7 @@ fn a_body_without_its_boundary_takes_little_time_and_memory() {
 }
 
 #[test]
-fn the_heads_of_parts_are_bounded() {
+fn part_headers_and_part_count_are_bounded() {
     // UP-12
     let server = Server::start();
     let large = "the head of a part is too large";
@@ -252,7 +252,7 @@ fn the_heads_of_parts_are_bounded() {
 }
 
 #[test]
-fn what_comes_before_the_first_boundary_and_after_the_last_is_skipped() {
+fn preamble_and_epilogue_are_skipped() {
     // UP-14
     let server = Server::start();
     let file = form(&[part("; name=\"file\"; filename=\"f\"", "content")]);
@@ -275,7 +275,7 @@ fn what_comes_before_the_first_boundary_and_after_the_last_is_skipped() {
 }
 
 #[test]
-fn a_body_that_is_no_form_is_refused() {
+fn body_that_is_not_a_form_is_rejected() {
     // UP-19
     let server = Server::start();
     let file = form(&[part("; name=\"file\"; filename=\"f\"", "x")]);
@@ -313,7 +313,7 @@ fn a_body_that_is_no_form_is_refused() {
 }
 
 #[test]
-fn a_part_that_could_be_read_in_two_ways_is_refused() {
+fn ambiguous_part_is_rejected() {
     let server = Server::start();
     for (body, words) in [
         (
@@ -355,7 +355,7 @@ fn a_part_that_could_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn a_body_that_is_cut_off_leaves_the_old_file() {
+fn truncated_body_keeps_the_old_file() {
     // UP-20
     let server = Server::start();
     fs::write(server.base().join("f"), "old").unwrap();
@@ -397,7 +397,7 @@ fn begin_upload(client: &mut Client, name: &str, length: usize) {
 }
 
 #[test]
-fn an_upload_is_seen_when_it_is_complete_and_never_before() {
+fn upload_becomes_visible_only_when_complete() {
     let server = Server::start();
     fs::write(server.base().join("f"), "old").unwrap();
     let end = "\r\n--BB--\r\n";
@@ -418,7 +418,7 @@ fn an_upload_is_seen_when_it_is_complete_and_never_before() {
 }
 
 #[test]
-fn uploads_of_one_name_at_a_time_do_not_mix() {
+fn concurrent_uploads_of_one_name_do_not_mix() {
     let server = Server::start();
     let contents: Vec<Vec<u8>> = (b'a'..=b'h').map(|letter| vec![letter; 100_000]).collect();
     std::thread::scope(|scope| {
@@ -438,7 +438,7 @@ fn uploads_of_one_name_at_a_time_do_not_mix() {
 }
 
 #[test]
-fn of_two_files_the_last_one_counts() {
+fn last_file_part_wins() {
     // UP-21
     let server = Server::start();
     let file = |name: &str, content: &str| part(&format!("; name=\"file\"; filename=\"{name}\""), content);
@@ -457,7 +457,7 @@ fn of_two_files_the_last_one_counts() {
 }
 
 #[test]
-fn forms_are_understood_as_clients_write_them() {
+fn client_form_variants_are_accepted() {
     // UP-22
     let server = Server::start();
     let boundary = "'()+_,-./:=?0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW";
@@ -492,7 +492,7 @@ fn forms_are_understood_as_clients_write_them() {
 }
 
 #[test]
-fn an_upload_may_come_chunked_and_in_any_pieces() {
+fn chunked_upload_works_with_any_chunk_size() {
     let server = Server::start();
     let body = form(&[part("; name=\"file\"; filename=\"f\"", "some\r\n--B content")]);
     for size in [1, 2, 3, 7, 64, 1000] {
@@ -514,7 +514,7 @@ fn an_upload_may_come_chunked_and_in_any_pieces() {
 }
 
 #[test]
-fn a_large_upload_is_never_held_and_holds_nobody_up() {
+fn large_upload_is_streamed_and_blocks_no_client() {
     // UP-15, smaller: no more memory for 256 MiB than for nothing.
     let server = Server::start();
     let size = 256 << 20;
@@ -538,7 +538,7 @@ fn a_large_upload_is_never_held_and_holds_nobody_up() {
 }
 
 #[test]
-fn an_upload_past_the_limit_is_refused_and_leaves_nothing() {
+fn upload_past_the_limit_is_413_and_leaves_nothing() {
     let server = Server::with(&[("SANDBOX_MAX_UPLOAD_BYTES", "1000")]);
     let refusal = json!({ "detail": "the body is larger than 1000 bytes" });
     let room = 1000 - form(&[part("; name=\"file\"; filename=\"f\"", "")]).len();
@@ -583,7 +583,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_the_old_file_and_nothing_else() {
+fn full_disk_is_507_and_keeps_the_old_file() {
     // UP-17
     let scratch = TempDir::new();
     let Some(disk) = SmallDisk::mount(scratch.path()) else { return };
@@ -607,7 +607,7 @@ fn a_full_disk_is_told_and_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_link_is_followed_inside_and_never_outside() {
+fn symlink_is_followed_inside_and_denied_outside() {
     // UP-24
     let outside = TempDir::new();
     fs::write(outside.path().join("f"), "outside").unwrap();
@@ -631,7 +631,7 @@ fn a_link_is_followed_inside_and_never_outside() {
 }
 
 #[test]
-fn a_hard_link_elsewhere_keeps_its_content() {
+fn hard_link_elsewhere_keeps_its_content() {
     let server = Server::start();
     let elsewhere = TempDir::new();
     fs::write(server.base().join("f"), "shared").unwrap();
@@ -641,7 +641,7 @@ fn a_hard_link_elsewhere_keeps_its_content() {
 }
 
 #[test]
-fn a_file_has_the_mode_and_owner_of_a_new_one() {
+fn uploaded_file_has_default_mode_and_owner() {
     // UP-27
     let base = TempDir::new();
     let mut command = Command::new("/bin/sh");
@@ -667,7 +667,7 @@ fn a_file_has_the_mode_and_owner_of_a_new_one() {
 }
 
 #[test]
-fn an_answer_is_json_whatever_the_name() {
+fn response_is_valid_json_for_any_name() {
     let server = Server::start();
     for name in ["a'b", "a{b}", "分", "a\\\\b", "<script>"] {
         let answer = server.upload(name, b"x");
