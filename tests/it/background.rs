@@ -1,34 +1,38 @@
-//! What a command leaves behind when it ends.
+//! Background processes: those that a finished command leaves running.
 
 use crate::harness::{Server, eventually, eventually_some, own_sleep, processes_with};
 use std::fs;
 use std::time::Duration;
 
-/// Far below what the background takes, far above what an answer does.
+/// Far below the run time of a background process, far above that of a response.
 const SOON: Duration = Duration::from_secs(8);
 
 #[track_caller]
-fn check_left_running(command: impl Fn(&str) -> String, stdout: &str, exit_code: i64) {
+fn check_background_lives(command: impl Fn(&str) -> String, stdout: &str, exit_code: i64) {
     let server = Server::start();
     let sleep = own_sleep(30);
     let ran = server.execute(&command(&sleep));
     ran.check(stdout, "", exit_code);
     assert!(ran.took < SOON, "{ran:?}");
-    // It may be on its way from one program to the next.
-    let only = || if let [pid] = processes_with(&sleep)[..] { Some(pid) } else { None };
-    let left = eventually_some(only).unwrap_or_else(|| panic!("{}", command(&sleep)));
-    server.execute(&format!("kill -9 {}", left)).check("", "", 0);
+    // A process inside execve(2) may not match for a moment.
+    let single = || if let [pid] = processes_with(&sleep)[..] { Some(pid) } else { None };
+    let background = eventually_some(single).unwrap_or_else(|| panic!("{}", command(&sleep)));
+    server.execute(&format!("kill -9 {background}")).check("", "", 0);
 }
 
 #[test]
 fn response_is_sent_at_exit_and_background_processes_live_on() {
-    check_left_running(|sleep| format!("sh -c '{sleep} & echo started'"), "started\n", 0); // BG-01
-    check_left_running(|sleep| format!("sh -c 'nohup {sleep} >/dev/null 2>&1 & echo bg'"), "bg\n", 0); // BG-02
-    check_left_running(|sleep| format!("sh -c '{sleep} & exit 0'"), "", 0); // TO-21
-    check_left_running(|sleep| format!("sh -c '{sleep} & exit 3'"), "", 3); // BG-05
-    check_left_running(|sleep| format!("sh -c 'echo x; {sleep} >&2 & kill -9 $$'"), "x\n", -9);
-    check_left_running(|sleep| format!("sh -c 'setsid {sleep} & echo away'"), "away\n", 0);
-    check_left_running(|sleep| format!("sh -c '({sleep} 2>&1 >/dev/null &) ; echo half'"), "half\n", 0);
+    // BG-01
+    check_background_lives(|sleep| format!("sh -c '{sleep} & echo started'"), "started\n", 0);
+    // BG-02
+    check_background_lives(|sleep| format!("sh -c 'nohup {sleep} >/dev/null 2>&1 & echo bg'"), "bg\n", 0);
+    // TO-21
+    check_background_lives(|sleep| format!("sh -c '{sleep} & exit 0'"), "", 0);
+    // BG-05
+    check_background_lives(|sleep| format!("sh -c '{sleep} & exit 3'"), "", 3);
+    check_background_lives(|sleep| format!("sh -c 'echo x; {sleep} >&2 & kill -9 $$'"), "x\n", -9);
+    check_background_lives(|sleep| format!("sh -c 'setsid {sleep} & echo away'"), "away\n", 0);
+    check_background_lives(|sleep| format!("sh -c '({sleep} 2>&1 >/dev/null &) ; echo half'"), "half\n", 0);
 }
 
 #[test]
@@ -56,7 +60,7 @@ fn late_background_output_neither_kills_nor_blocks() {
     for name in ["survived", "written"] {
         assert!(eventually(|| server.base().join(name).exists()), "{name}");
     }
-    // A connection of the answer before may still be open.
+    // The connection of the previous response may still be open.
     assert!(eventually(|| descriptors() <= before + 2), "{before} descriptors, then {}", descriptors());
 }
 
@@ -66,8 +70,8 @@ fn endless_background_output_does_not_delay_the_response() {
     let marker = own_sleep(0).replace("sleep ", "");
     let ran = server.execute(&format!("sh -c 'yes {marker} & echo begun >&2'"));
     assert!(ran.took < SOON && ran.exit_code() == 0 && ran.stderr() == "begun\n");
-    let left = processes_with(&format!("yes {marker}"));
-    assert_eq!(left.len(), 1);
+    let background = processes_with(&format!("yes {marker}"));
+    assert_eq!(background.len(), 1);
     assert_eq!(server.get("/").status, 200);
-    server.execute(&format!("kill -9 {}", left[0])).check("", "", 0);
+    server.execute(&format!("kill -9 {}", background[0])).check("", "", 0);
 }

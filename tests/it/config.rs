@@ -1,4 +1,4 @@
-//! Starting, and what the server is configured to be.
+//! Startup, configuration, and the commands `healthcheck` and `install`.
 
 use crate::harness::{Server, TempDir, binary};
 use serde_json::json;
@@ -35,12 +35,12 @@ fn missing_base_dir_warns_and_is_used_once_created() {
 
 #[test]
 fn port_in_use_fails_with_a_one_line_error() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
     let output = binary().env("SANDBOX_LISTEN", &address).output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
-    assert!(words.contains(&address) && words.lines().count() == 1, "{words}");
+    assert!(message.contains(&address) && message.lines().count() == 1, "{message}");
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn invalid_port_fails_with_a_one_line_error() {
     // CG-07
     for port in ["0", "65536", "-1", "abc"] {
         let output = binary().env("SANDBOX_LISTEN", port).output().unwrap();
-        let words = String::from_utf8(output.stderr).unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{port}");
-        assert!(words.contains("SANDBOX_LISTEN") && words.lines().count() == 1, "{words}");
+        assert!(message.contains("SANDBOX_LISTEN") && message.lines().count() == 1, "{message}");
     }
 }
 
@@ -89,9 +89,9 @@ fn healthcheck_exit_status_reports_health() {
     assert!(binary().args(["healthcheck", "--listen", &address]).status().unwrap().success());
     drop(server);
     let output = binary().arg("healthcheck").env("SANDBOX_LISTEN", &address).output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(words.contains(&address) && words.lines().count() == 1, "{words}");
+    assert!(message.contains(&address) && message.lines().count() == 1, "{message}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Nothing outside the base directory is read, written or told about, whatever a path looks like: with slashes as they
-//! are and encoded, on every endpoint that takes a path.
+//! Confinement: no path reads, writes or reveals anything outside the base directory, on any endpoint that
+//! takes a path, with plain and with encoded slashes.
 
 use crate::harness::{Answer, Server, StopOnDrop, TempDir, binary};
 use serde_json::{Value, json};
@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A base directory with links in it that lead in and out, and what is outside.
-struct Scene {
+/// A base directory with symlinks that lead inside and outside, and a directory outside of it.
+struct Fixture {
     server: Server,
     outside: TempDir,
 }
 
-/// What a path means.
+/// What a path resolves to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Meaning {
+enum Resolution {
     /// A file with this content.
     File(&'static str),
     Directory,
-    /// Nothing, but inside.
+    /// Does not exist, but would be inside.
     Missing,
-    /// It leads out.
+    /// Outside the base directory.
     Denied,
 }
-use Meaning::{Denied, Directory, File, Missing};
+use Resolution::{Denied, Directory, File, Missing};
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let outside = TempDir::new();
         fs::write(outside.path().join("f"), "outside").unwrap();
@@ -42,7 +42,7 @@ impl Scene {
         file("d/x", "d/x");
         file("d/e/x", "d/e/x");
         file("x", "x");
-        // The absolute links.
+        // Absolute targets.
         link("link_out", &out.join("f"));
         link("dirlink_out", out);
         link("link_in", &base.join("f.txt"));
@@ -50,7 +50,7 @@ impl Scene {
         link("link_root", Path::new("/"));
         link("link_proc", Path::new("/proc/self/root"));
         link("link_fd", Path::new("/proc/self/cwd"));
-        // The relative ones.
+        // Relative targets.
         let outside_name = out.file_name().unwrap().to_str().unwrap();
         link("link_out_relative", &PathBuf::from(format!("../{outside_name}/f")));
         link("link_up", Path::new(".."));
@@ -60,7 +60,7 @@ impl Scene {
         link("d/back", Path::new("../d/e"));
         link("chain", Path::new("chain2"));
         link("chain2", Path::new("link_out"));
-        // Leads out and in again: by its text it stays, by its way it does not.
+        // Leaves the base directory and re-enters it: lexically inside, but not step by step.
         let base_name = base.file_name().unwrap().to_str().unwrap();
         link("out_and_in", &PathBuf::from(format!("../{base_name}/f.txt")));
         link("loop", Path::new("loop"));
@@ -77,85 +77,88 @@ impl Scene {
         self.outside.path().file_name().unwrap().to_str().unwrap()
     }
 
-    /// Asks for the path on every endpoint, in each spelling.
+    /// Checks the path on every endpoint, in every spelling.
     #[track_caller]
-    fn check(&self, path: &str, meaning: Meaning) {
+    fn check(&self, path: &str, expected: Resolution) {
         for path in spellings(path) {
-            self.check_download(&path, meaning);
-            self.check_list(&path, meaning);
-            self.check_exists(&path, meaning);
+            self.check_download(&path, expected);
+            self.check_list(&path, expected);
+            self.check_exists(&path, expected);
         }
-        self.check_upload(path, meaning);
+        self.check_upload(path, expected);
         assert_eq!(fs::read_to_string(self.outside.path().join("f")).unwrap(), "outside", "{path}");
         let names: Vec<_> = fs::read_dir(self.outside.path()).unwrap().collect();
         assert_eq!(names.len(), 2, "{path}: {names:?}");
     }
 
     #[track_caller]
-    fn check_download(&self, path: &str, meaning: Meaning) {
-        let answer = self.server.get(&format!("/download/{path}"));
-        match meaning {
+    fn check_download(&self, path: &str, expected: Resolution) {
+        let response = self.server.get(&format!("/download/{path}"));
+        match expected {
             File(content) => {
-                assert_eq!((answer.status, answer.body.as_slice()), (200, content.as_bytes()), "{path}");
+                assert_eq!((response.status, response.body.as_slice()), (200, content.as_bytes()), "{path}");
             }
-            Directory | Missing => check(&answer, path, 404, &json!({ "message": "File not found" })),
-            Denied => check_denied(&answer, path),
+            Directory | Missing => check(&response, path, 404, &json!({ "message": "File not found" })),
+            Denied => check_denied(&response, path),
         }
     }
 
     #[track_caller]
-    fn check_list(&self, path: &str, meaning: Meaning) {
-        let answer = self.server.get(&format!("/list/{path}"));
-        match meaning {
-            Directory => assert!(answer.status == 200 && answer.json().is_array(), "{path}: {answer:?}"),
+    fn check_list(&self, path: &str, expected: Resolution) {
+        let response = self.server.get(&format!("/list/{path}"));
+        match expected {
+            Directory => {
+                assert!(response.status == 200 && response.json().is_array(), "{path}: {response:?}")
+            }
             File(_) | Missing => {
-                check(&answer, path, 404, &json!({ "message": "Path is not a directory" }));
+                check(&response, path, 404, &json!({ "message": "Path is not a directory" }));
             }
-            Denied => check_denied(&answer, path),
+            Denied => check_denied(&response, path),
         }
     }
 
     #[track_caller]
-    fn check_exists(&self, path: &str, meaning: Meaning) {
-        let answer = self.server.get(&format!("/exists/{path}"));
-        if meaning == Denied {
-            check_denied(&answer, path);
+    fn check_exists(&self, path: &str, expected: Resolution) {
+        let response = self.server.get(&format!("/exists/{path}"));
+        if expected == Denied {
+            check_denied(&response, path);
         } else {
             assert_eq!(
-                (answer.status, &answer.json()["exists"]),
-                (200, &json!(meaning != Missing)),
+                (response.status, &response.json()["exists"]),
+                (200, &json!(expected != Missing)),
                 "{path}"
             );
         }
     }
 
-    /// Only what must be refused: what may be written has its own tests.
+    /// Checks the rejections only; successful uploads have their own tests.
     #[track_caller]
-    fn check_upload(&self, path: &str, meaning: Meaning) {
+    fn check_upload(&self, path: &str, expected: Resolution) {
         if path.contains('\0') {
-            // No form header may have one in it.
+            // A form header must not contain NUL.
             return assert_eq!(self.server.upload(path, b"evil").status, 400, "{path:?}");
         }
-        let answer = || self.server.upload(path, b"evil");
-        match meaning {
-            Denied => check_denied(&answer(), path),
-            Directory => assert_eq!(answer().status, 400, "{path}"),
+        let upload = || self.server.upload(path, b"evil");
+        match expected {
+            Denied => check_denied(&upload(), path),
+            Directory => assert_eq!(upload().status, 400, "{path}"),
             File(_) | Missing => {}
         }
     }
 }
 
 #[track_caller]
-fn check(answer: &Answer, path: &str, status: u16, json: &Value) {
-    assert_eq!((answer.status, &answer.json()), (status, json), "{path}");
+fn check(response: &Answer, path: &str, status: u16, json: &Value) {
+    assert_eq!((response.status, &response.json()), (status, json), "{path}");
 }
 
 #[track_caller]
-fn check_denied(answer: &Answer, path: &str) {
-    check(answer, path, 403, &json!({ "message": "Access denied" }));
+fn check_denied(response: &Answer, path: &str) {
+    check(response, path, 403, &json!({ "message": "Access denied" }));
 }
 
-/// The Go router's, the SDK's (everything but the letters encoded), and some that only an attacker writes.
+/// The encodings of the Go router and of the SDK (everything but letters and digits), and two that only an
+/// attacker would use.
 fn spellings(path: &str) -> Vec<String> {
     let encode = |is_plain: fn(u8) -> bool| -> String {
         path.bytes()
@@ -173,8 +176,8 @@ fn spellings(path: &str) -> Vec<String> {
 #[test]
 fn path_outside_the_base_directory_is_denied() {
     // CF-05, UP-02, UP-24
-    let scene = Scene::new();
-    let (base, outside) = (scene.base_name().to_owned(), scene.outside_name().to_owned());
+    let fixture = Fixture::new();
+    let (base, outside) = (fixture.base_name().to_owned(), fixture.outside_name().to_owned());
     for path in [
         "..",
         "../",
@@ -218,15 +221,15 @@ fn path_outside_the_base_directory_is_denied() {
         "d\0",
         "d/\0/x",
     ] {
-        scene.check(path, Denied);
+        fixture.check(path, Denied);
     }
 }
 
 #[test]
 fn path_inside_resolves_as_the_kernel_does() {
     // CF-05, CF-09, CF-11
-    let scene = Scene::new();
-    for (path, meaning) in [
+    let fixture = Fixture::new();
+    for (path, expected) in [
         ("f.txt", File("0123456789")),
         ("d/x", File("d/x")),
         ("d//x", File("d/x")),
@@ -240,7 +243,7 @@ fn path_inside_resolves_as_the_kernel_does() {
         ("dirlink_in", Directory),
         ("dirlink_in/x", File("d/x")),
         ("dirlink_in/../x", File("x")),
-        // The link first, then `..`.
+        // The symlink is resolved before `..`.
         ("dirlink_deep/../x", File("d/e/x")),
         ("dirlink_deep/../../x", File("d/x")),
         ("d/back/x", File("d/e/x")),
@@ -271,18 +274,18 @@ fn path_inside_resolves_as_the_kernel_does() {
         ("loop/x", Missing),
         ("dangling", Missing),
     ] {
-        scene.check(path, meaning);
+        fixture.check(path, expected);
     }
 }
 
 #[test]
 fn symlink_out_and_back_in_exposes_nothing_outside() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for path in spellings("out_and_in") {
-        let answer = scene.server.get(&format!("/download/{path}"));
-        match answer.status {
-            403 => check_denied(&answer, &path),
-            _ => assert_eq!((answer.status, answer.body.as_slice()), (200, &b"0123456789"[..])),
+        let response = fixture.server.get(&format!("/download/{path}"));
+        match response.status {
+            403 => check_denied(&response, &path),
+            _ => assert_eq!((response.status, response.body.as_slice()), (200, &b"0123456789"[..])),
         }
     }
 }
@@ -290,7 +293,7 @@ fn symlink_out_and_back_in_exposes_nothing_outside() {
 #[test]
 fn path_is_percent_decoded_once() {
     // CF-02
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for path in [
         "%252e%252e%252f%252e%252e%252fetc%252fpasswd",
         "%252e%252e/f.txt",
@@ -303,15 +306,15 @@ fn path_is_percent_decoded_once() {
         "..%u2215etc",
         "d%252f..%252f..%252fx",
     ] {
-        scene.check_download(path, Missing);
-        scene.check_list(path, Missing);
-        scene.check_exists(path, Missing);
+        fixture.check_download(path, Missing);
+        fixture.check_list(path, Missing);
+        fixture.check_exists(path, Missing);
     }
-    // Names in a form are not percent-encoded at all.
-    let answer = scene.server.upload("..%2fevil", b"literal");
-    answer.check(200, &json!({ "message": "File '..%2fevil' uploaded successfully." }));
-    assert_eq!(fs::read_to_string(scene.server.base().join("..%2fevil")).unwrap(), "literal");
-    scene.check("..%2fevil", File("literal"));
+    // File names in a form are not percent-encoded.
+    let response = fixture.server.upload("..%2fevil", b"literal");
+    response.check(200, &json!({ "message": "File '..%2fevil' uploaded successfully." }));
+    assert_eq!(fs::read_to_string(fixture.server.base().join("..%2fevil")).unwrap(), "literal");
+    fixture.check("..%2fevil", File("literal"));
 }
 
 #[test]
@@ -350,7 +353,7 @@ fn invalid_percent_escapes_are_literal() {
 #[test]
 fn nul_is_denied_and_never_truncates_a_name() {
     // CF-08
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for target in [
         "/download/f.txt%00.png",
         "/download/f.txt%00",
@@ -361,37 +364,37 @@ fn nul_is_denied_and_never_truncates_a_name() {
         "/download/d%2fx%00",
         "/exists/d%00/x",
     ] {
-        check_denied(&scene.server.get(target), target);
+        check_denied(&fixture.server.get(target), target);
     }
-    assert_eq!(scene.server.get("/").status, 200);
+    assert_eq!(fixture.server.get("/").status, 200);
 }
 
 #[test]
 fn encoded_slash_is_a_separator() {
     // CF-09
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for path in ["d%2fx", "d%2Fx", "d/x", "%2fd%2fx", "%64/x", "./d%2f./x"] {
-        scene.check_download(path, File("d/x"));
+        fixture.check_download(path, File("d/x"));
     }
 }
 
 #[test]
 fn absolute_path_resolves_below_the_base_directory() {
     // CF-11, UP-02
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for path in ["/etc/passwd", "%2fetc%2fpasswd", "/%2fetc/passwd"] {
         let given = path.replace("%2f", "/");
-        scene.server.get(&format!("/exists/{path}")).check(200, &json!({ "path": given, "exists": false }));
+        fixture.server.get(&format!("/exists/{path}")).check(200, &json!({ "path": given, "exists": false }));
     }
     for name in ["/etc/evil", "//etc/evil"] {
-        let answer = scene.server.upload(name, b"harmless");
-        answer.check(200, &json!({ "message": format!("File '{name}' uploaded successfully.") }));
-        assert_eq!(fs::read_to_string(scene.server.base().join("etc/evil")).unwrap(), "harmless");
+        let response = fixture.server.upload(name, b"harmless");
+        response.check(200, &json!({ "message": format!("File '{name}' uploaded successfully.") }));
+        assert_eq!(fs::read_to_string(fixture.server.base().join("etc/evil")).unwrap(), "harmless");
         assert!(!Path::new("/etc/evil").exists());
     }
-    let answer = scene.server.upload("..\\evil", b"harmless");
-    assert!(answer.status == 200 || answer.status == 403, "{answer:?}");
-    assert!(!scene.server.base().parent().unwrap().join("evil").exists());
+    let response = fixture.server.upload("..\\evil", b"harmless");
+    assert!(response.status == 200 || response.status == 403, "{response:?}");
+    assert!(!fixture.server.base().parent().unwrap().join("evil").exists());
 }
 
 #[test]
@@ -473,7 +476,7 @@ fn reads_racing_a_symlink_swap_never_escape() {
         let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // `d` is the directory, then nothing, then the link, then nothing.
+                // `d` is the directory, then missing, then the symlink, then missing.
                 fs::rename(base.join("real"), base.join("d")).unwrap();
                 fs::rename(base.join("d"), base.join("real")).unwrap();
                 fs::rename(base.join("link"), base.join("d")).unwrap();
@@ -483,19 +486,19 @@ fn reads_racing_a_symlink_swap_never_escape() {
         let until = Instant::now() + Duration::from_secs(2);
         let (mut rounds, mut reads) = (0, 0);
         while Instant::now() < until {
-            let answer = server.get("/download/d/secret");
-            assert!(matches!(answer.status, 200 | 403 | 404), "{answer:?}");
-            if answer.status == 200 {
+            let response = server.get("/download/d/secret");
+            assert!(matches!(response.status, 200 | 403 | 404), "{response:?}");
+            if response.status == 200 {
                 reads += 1;
-                assert_eq!(answer.body, b"inside");
+                assert_eq!(response.body, b"inside");
             }
             let listing = server.get("/list/d");
             assert!(matches!(listing.status, 200 | 403 | 404), "{listing:?}");
-            // The sizes differ: 6 bytes inside, 7 outside.
+            // The sizes differ: 6 bytes inside, 7 bytes outside.
             assert!(!String::from_utf8_lossy(&listing.body).contains("\"size\":7"), "{listing:?}");
             rounds += 1;
         }
-        assert!(rounds > 50 && reads > 0, "{rounds} {reads}");
+        assert!(rounds > 50 && reads > 0, "{rounds} rounds, {reads} reads");
     });
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
 }
@@ -509,34 +512,34 @@ fn uploads_racing_a_symlink_swap_never_escape() {
     for name in ["real", "spare"] {
         fs::create_dir(base.join(name)).unwrap();
     }
-    // A link to be renamed over the place, since rename(2) replaces a link, but not a directory, by a link.
-    let place = base.join("d");
-    symlink("real", &place).unwrap();
+    // `d` starts as a symlink, since rename(2) replaces a symlink by another, but not a directory by a symlink.
+    let swapped = base.join("d");
+    symlink("real", &swapped).unwrap();
     let stop = AtomicBool::new(false);
-    let turn = |to: &Path| {
-        symlink(to, base.join("next")).unwrap();
-        fs::rename(base.join("next"), &place).unwrap();
+    let swap = |target: &Path| {
+        symlink(target, base.join("next")).unwrap();
+        fs::rename(base.join("next"), &swapped).unwrap();
     };
-    let (mut taken, mut denied) = (0, 0);
+    let (mut accepted, mut denied) = (0, 0);
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                turn(outside.path());
-                turn(Path::new("spare"));
+                swap(outside.path());
+                swap(Path::new("spare"));
             }
         });
         let until = Instant::now() + Duration::from_secs(2);
         while Instant::now() < until {
             for name in ["d/x", "d/new/x"] {
                 match server.upload(name, b"content").status {
-                    200 => taken += 1,
+                    200 => accepted += 1,
                     403 => denied += 1,
                     other => assert!(other < 500, "{other}"),
                 }
             }
         }
     });
-    assert!(taken > 0 && denied > 0, "{taken} {denied}");
+    assert!(accepted > 0 && denied > 0, "{accepted} accepted, {denied} denied");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }

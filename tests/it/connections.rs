@@ -1,4 +1,4 @@
-//! The life of connections: how they begin, wait and end, and that whoever is at the other end learns about it.
+//! The life of a connection: keep-alive, slow and disconnecting clients, early rejections, closing.
 
 use crate::harness::{Client, Server, StopOnDrop, TempDir, binary, eventually, processes_with};
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const PROBE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: kube-probe/1.34\r\nConnection: close\r\n\r\n";
 
-/// The time in the middle: a noisy machine delays some, a fault delays all.
+/// The median: a noisy machine delays some requests, a fault delays all of them.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
@@ -19,12 +19,11 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn execute_request(command: &str) -> String {
     let body = json!({ "command": command }).to_string();
     let length = body.len();
-    format!(
-        "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
+    let head = "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json";
+    format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// A sleep that no other test has: its length names it.
+/// A sleep whose duration is unique to this call, so that its processes can be found by it.
 fn own_sleep() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -38,16 +37,16 @@ fn half_closed_client_gets_its_response() {
     let mut client = server.connect();
     client.send(execute_request("sh -c 'sleep 1; echo hc'").as_bytes());
     client.stream.shutdown(Shutdown::Write).unwrap();
-    let answers = client.answers();
-    assert_eq!(answers.len(), 1);
-    answers[0].check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
+    let responses = client.answers();
+    assert_eq!(responses.len(), 1);
+    responses[0].check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
     for request in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
         let mut client = server.connect();
         client.send(request.as_bytes());
         client.stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.answers()[0].status, 200);
     }
-    // The command runs, although the end of sending came together with the request.
+    // The commands run although the FIN arrives together with the requests.
     let mut client = server.connect();
     client.send(format!("{0}{0}", execute_request("echo both")).as_bytes());
     client.stream.shutdown(Shutdown::Write).unwrap();
@@ -67,15 +66,15 @@ fn disconnect_kills_the_command() {
             client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
         }
         client.send(execute_request(&command).as_bytes());
-        assert!(eventually(|| processes_with(&sleep).len() >= 3), "the command does not run");
+        assert!(eventually(|| processes_with(&sleep).len() >= 3), "the command has not started");
         let closed = Instant::now();
-        // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
+        // Closing a socket with unread data makes the kernel reset the connection (tcp(7)).
         if by_reset {
             assert!(client.wait_for_input());
         }
         drop(client);
         assert!(eventually(|| processes_with(&sleep).is_empty()), "by reset: {by_reset}");
-        // Within a second, on a machine that has time.
+        // One second on an idle machine.
         assert!(closed.elapsed() < Duration::from_secs(3), "by reset: {by_reset}: {:?}", closed.elapsed());
     }
     assert!(!server.base().join("after").exists());
@@ -96,10 +95,8 @@ fn upload_rejection_reaches_a_client_still_sending() {
         } else {
             format!("Content-Length: {}", 32 << 20)
         };
-        client.send(
-            format!("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=BB\r\n{framing}\r\n\r\n")
-                .as_bytes(),
-        );
+        let head = "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=BB";
+        client.send(format!("{head}\r\n{framing}\r\n\r\n").as_bytes());
         for _ in 0..32 {
             if is_chunked {
                 client.send(b"100000\r\n");
@@ -109,9 +106,9 @@ fn upload_rejection_reaches_a_client_still_sending() {
                 client.send(&piece);
             }
         }
-        let answer = client.answer();
-        answer.check(413, &json!({ "detail": "the body is larger than 10485760 bytes" }));
-        assert_eq!(answer.header("connection"), Some("close"));
+        let response = client.answer();
+        response.check(413, &json!({ "detail": "the body is larger than 10485760 bytes" }));
+        assert_eq!(response.header("connection"), Some("close"));
         assert!(client.is_closed(), "round {round}");
     }
 }
@@ -144,10 +141,10 @@ fn every_early_rejection_reaches_a_client_still_sending() {
                     .as_bytes(),
             );
             client.send(&body);
-            let answer = client.answer();
-            assert_eq!(answer.status, status, "{line} {lines:.50}");
-            // Either the connection ends in peace, or all of the body was read and it goes on.
-            if answer.header("connection") == Some("close") {
+            let response = client.answer();
+            assert_eq!(response.status, status, "{line} {lines:.50}");
+            // Either the connection closes without a reset, or the body was read and the connection stays usable.
+            if response.header("connection") == Some("close") {
                 assert!(client.is_closed(), "{line} {lines:.50}");
             } else {
                 client.send_request("GET", "/", &[], b"");
@@ -166,18 +163,17 @@ fn slow_request_head_times_out_and_blocks_no_client() {
     let line: Vec<u8> =
         b"GET / HTTP/1.1\r\nX: ".iter().copied().chain(std::iter::repeat(b'y')).take(60).collect();
     let mut sent = line.iter();
-    // Each byte comes soon enough for any deadline that begins anew with each.
-    let mut is_refused = false;
-    while !is_refused && started.elapsed() < Duration::from_secs(35) {
+    // Each byte arrives soon enough to extend any deadline that a byte would renew.
+    let mut is_rejected = false;
+    while !is_rejected && started.elapsed() < Duration::from_secs(35) {
         let byte = *sent.next().unwrap_or(&b'y');
-        let answers = slow.iter().filter(|client| has_input(client)).count();
-        is_refused = answers > 0;
-        if !is_refused {
+        is_rejected = slow.iter().any(has_input);
+        if !is_rejected {
             slow.iter_mut().for_each(|client| client.send(&[byte]));
         }
-        let asked = Instant::now();
+        let probed = Instant::now();
         assert_eq!(server.get("/").status, 200);
-        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+        assert!(probed.elapsed() < Duration::from_secs(2), "{:?}", probed.elapsed());
         std::thread::sleep(Duration::from_millis(500));
     }
     assert!(started.elapsed() > Duration::from_secs(15), "{:?}", started.elapsed());
@@ -191,9 +187,9 @@ fn slow_request_head_times_out_and_blocks_no_client() {
 
 fn has_input(client: &Client) -> bool {
     client.stream.set_nonblocking(true).unwrap();
-    let has = client.stream.peek(&mut [0]).is_ok();
+    let has_input = client.stream.peek(&mut [0]).is_ok();
     client.stream.set_nonblocking(false).unwrap();
-    has
+    has_input
 }
 
 #[test]
@@ -205,9 +201,9 @@ fn probes_leak_no_descriptors_and_log_nothing() {
     for _ in 0..1000 {
         let mut client = server.connect();
         client.send(PROBE);
-        let answer = client.answer();
-        answer.check(200, &json!({ "status": "ok", "message": "Sandbox Runtime is active." }));
-        assert_eq!(answer.header("connection"), Some("close"));
+        let response = client.answer();
+        response.check(200, &json!({ "status": "ok", "message": "Sandbox Runtime is active." }));
+        assert_eq!(response.header("connection"), Some("close"));
         assert!(client.is_closed());
         drop(TcpStream::connect(server.address()).unwrap());
     }
@@ -217,7 +213,7 @@ fn probes_leak_no_descriptors_and_log_nothing() {
 
 #[test]
 fn keep_alive_survives_the_worker_handover() {
-    // CN-10: a worker stays with a connection for 50 ms, and then gives it back. No request may fall between.
+    // CN-10. A worker keeps an idle connection for 50 ms, then hands it back. No request may be lost in between.
     let server = Server::start();
     let mut client = server.connect();
     for round in 0..60 {
@@ -232,7 +228,7 @@ fn keep_alive_survives_the_worker_handover() {
 
 #[test]
 fn keep_alive_responses_are_not_delayed() {
-    // CN-11: two small writes and a delayed acknowledgement cost 40 ms each time.
+    // CN-11. Two small writes and a delayed ACK would cost 40 ms per response.
     let server = Server::start();
     fs::write(server.base().join("f"), vec![b'x'; 8 << 10]).unwrap();
     let requests = [
@@ -267,9 +263,9 @@ fn connection_closes_right_after_the_last_response() {
             let mut client = server.connect();
             client.send(request.as_bytes());
             client.answer();
-            let answered = Instant::now();
+            let received = Instant::now();
             assert!(client.is_closed());
-            times.push(answered.elapsed());
+            times.push(received.elapsed());
         }
         let time = median(times);
         assert!(time < Duration::from_millis(50), "{request:?}: {time:?}");
@@ -280,14 +276,14 @@ fn connection_closes_right_after_the_last_response() {
 fn idle_connections_use_no_threads() {
     let server = Server::start();
     assert_eq!(server.get("/").status, 200);
-    let count = (most_descriptors() / 2).saturating_sub(200).min(2000);
+    let count = (descriptor_limit() / 2).saturating_sub(200).min(2000);
     let idle: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     assert!(eventually(|| server.descriptors() >= count), "{} of {count}", server.descriptors());
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(server.get("/").status, 200);
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert!(server.threads() < 16, "{} threads for {count} connections", server.threads());
-    // Some have been used before they became idle.
+    // Some were used before they became idle.
     let used: Vec<Client> = (0..100)
         .map(|_| {
             let mut client = server.connect();
@@ -302,8 +298,8 @@ fn idle_connections_use_no_threads() {
     assert!(eventually(|| server.descriptors() < 50), "{}", server.descriptors());
 }
 
-/// How many descriptors this process and the server may have each.
-fn most_descriptors() -> usize {
+/// The descriptor limit of this process and of the server.
+fn descriptor_limit() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX)
@@ -326,12 +322,12 @@ fn sequential_connections_leak_no_resources() {
     assert!(eventually(|| server.threads() <= threads + 2), "{} of {threads}", server.threads());
     assert!(server.peak_memory_kib() < memory + 1024, "{} KiB, then {}", memory, server.peak_memory_kib());
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap();
-    assert_eq!(children.trim(), "", "processes are left");
+    assert_eq!(children.trim(), "", "the server still has child processes");
 }
 
 #[test]
 fn restart_on_the_same_port_succeeds_immediately() {
-    // CN-19. An address of its own, so that no other test's connection takes the port meanwhile.
+    // CN-19. A separate loopback address, so that no connection of another test can take the port.
     let start = |address: &str| {
         let base = TempDir::new();
         let mut command = binary();
@@ -341,7 +337,7 @@ fn restart_on_the_same_port_succeeds_immediately() {
     let mut server = start("127.0.0.77:0");
     let address = server.address();
     let stop = AtomicBool::new(false);
-    let answered = AtomicUsize::new(0);
+    let succeeded = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         for _ in 0..2 {
@@ -350,17 +346,17 @@ fn restart_on_the_same_port_succeeds_immediately() {
                     use std::io::{Read, Write};
                     let Ok(mut stream) = TcpStream::connect(address) else { continue };
                     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-                    let mut answer = Vec::new();
-                    let asked = stream.write_all(PROBE).and_then(|()| stream.read_to_end(&mut answer));
-                    if asked.is_ok() && answer.starts_with(b"HTTP/1.1 200") {
-                        answered.fetch_add(1, Ordering::Relaxed);
+                    let mut response = Vec::new();
+                    let exchange = stream.write_all(PROBE).and_then(|()| stream.read_to_end(&mut response));
+                    if exchange.is_ok() && response.starts_with(b"HTTP/1.1 200") {
+                        succeeded.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
         for round in 0..10 {
-            let before = answered.load(Ordering::Relaxed);
-            assert!(eventually(|| answered.load(Ordering::Relaxed) > before + 20), "round {round}");
+            let before = succeeded.load(Ordering::Relaxed);
+            assert!(eventually(|| succeeded.load(Ordering::Relaxed) > before + 20), "round {round}");
             let pid = server.pid().to_string();
             assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
             assert!(server.wait().success(), "round {round}");

@@ -19,16 +19,16 @@ fn server_with_digits() -> Server {
 }
 
 #[track_caller]
-fn check_not_found(answer: &Answer) {
-    answer.check(404, &json!({ "message": "File not found" }));
+fn check_not_found(response: &Answer) {
+    response.check(404, &json!({ "message": "File not found" }));
 }
 
 #[test]
 fn response_has_the_headers_clients_rely_on() {
     // DL-13
     let server = server_with_digits();
-    let answer = server.request("GET", "/download/f.txt", &[("Accept-Encoding", "gzip, br")], b"");
-    assert_eq!((answer.status, answer.body.as_slice()), (200, DIGITS.as_bytes()));
+    let response = server.request("GET", "/download/f.txt", &[("Accept-Encoding", "gzip, br")], b"");
+    assert_eq!((response.status, response.body.as_slice()), (200, DIGITS.as_bytes()));
     for (name, value) in [
         ("content-type", Some("application/octet-stream")),
         ("content-length", Some("10")),
@@ -37,11 +37,11 @@ fn response_has_the_headers_clients_rely_on() {
         ("content-encoding", None),
         ("transfer-encoding", None),
     ] {
-        assert_eq!(answer.header(name), value, "{name}");
+        assert_eq!(response.header(name), value, "{name}");
     }
-    let last_modified = answer.header("last-modified").unwrap();
+    let last_modified = response.header("last-modified").unwrap();
     assert!(last_modified.ends_with(" GMT") && last_modified.len() == 29, "{last_modified}");
-    let etag = answer.header("etag").unwrap();
+    let etag = response.header("etag").unwrap();
     assert!(etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'), "{etag}");
 }
 
@@ -52,9 +52,9 @@ fn content_is_sent_unchanged() {
     for (name, content) in [("all", all.as_slice()), ("empty", b""), ("one", b"\0"), ("crlf", b"a\r\nb\n\r")]
     {
         fs::write(server.base().join(name), content).unwrap();
-        let answer = server.get(&format!("/download/{name}"));
-        assert_eq!((answer.status, answer.body.as_slice()), (200, content), "{name}");
-        assert_eq!(answer.header("content-length"), Some(content.len().to_string().as_str()), "{name}");
+        let response = server.get(&format!("/download/{name}"));
+        assert_eq!((response.status, response.body.as_slice()), (200, content), "{name}");
+        assert_eq!(response.header("content-length"), Some(content.len().to_string().as_str()), "{name}");
     }
 }
 
@@ -68,25 +68,25 @@ fn non_regular_file_is_404_and_never_opened() {
     std::os::unix::fs::symlink("fifo", base.join("link")).unwrap();
     let _socket = UnixListener::bind(base.join("socket")).unwrap();
     for name in ["fifo", "link", "socket", "d", "d/", "", ".", "none", "d/none", "fifo/x"] {
-        let asked = Instant::now();
+        let started = Instant::now();
         check_not_found(&server.get(&format!("/download/{name}")));
         check_not_found(&server.get(&format!("/download/{}", name.replace('/', "%2F"))));
-        assert!(asked.elapsed() < Duration::from_secs(2), "{name}: {:?}", asked.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "{name}: {:?}", started.elapsed());
         let head = server.request("HEAD", &format!("/download/{name}"), &[], b"");
         assert_eq!(head.status, 404, "{name}");
     }
-    // A reader that was waited for would be there now, and this would not fail.
-    let writer = File::options().write(true).custom(base.join("fifo"));
-    assert_eq!(writer.unwrap_err().raw_os_error(), Some(6), "somebody has opened the FIFO");
+    // If the server had opened the FIFO for reading, opening it for writing would not fail with ENXIO.
+    let writer = File::options().write(true).open_nonblocking(base.join("fifo"));
+    assert_eq!(writer.unwrap_err().raw_os_error(), Some(6), "the server has opened the FIFO");
 }
 
-/// Opens without waiting for a reader (`O_NONBLOCK`, fifo(7)).
-trait OpenNow {
-    fn custom(&mut self, path: std::path::PathBuf) -> std::io::Result<File>;
+/// Opens a FIFO without waiting for a reader (`O_NONBLOCK`, fifo(7)).
+trait OpenNonblocking {
+    fn open_nonblocking(&mut self, path: std::path::PathBuf) -> std::io::Result<File>;
 }
 
-impl OpenNow for fs::OpenOptions {
-    fn custom(&mut self, path: std::path::PathBuf) -> std::io::Result<File> {
+impl OpenNonblocking for fs::OpenOptions {
+    fn open_nonblocking(&mut self, path: std::path::PathBuf) -> std::io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         const O_NONBLOCK: i32 = 0o4000;
         self.custom_flags(O_NONBLOCK).open(path)
@@ -114,7 +114,7 @@ fn growing_file_is_sent_at_its_announced_length() {
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         scope.spawn(|| {
-            // No more than some 25 MB.
+            // At most 26 MB.
             for _ in 0..400 {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -127,10 +127,10 @@ fn growing_file_is_sent_at_its_announced_length() {
         let mut lengths = Vec::new();
         for _ in 0..10 {
             client.send_request("GET", "/download/log", &[], b"");
-            let answer = client.answer();
-            assert_eq!(answer.status, 200);
-            assert!(answer.body.iter().all(|byte| *byte == b'x'));
-            lengths.push(answer.body.len());
+            let response = client.answer();
+            assert_eq!(response.status, 200);
+            assert!(response.body.iter().all(|byte| *byte == b'x'));
+            lengths.push(response.body.len());
         }
         assert!(lengths.first() < lengths.last(), "it did not grow: {lengths:?}");
     });
@@ -147,7 +147,7 @@ fn shrinking_file_closes_the_connection_without_padding() {
     client.stream.read_exact(&mut start).unwrap();
     fs::write(&path, b"").unwrap();
     let mut rest = Vec::new();
-    // However it ends, it ends, and before the length that was promised.
+    // The connection closes or is reset, before the announced length.
     let _reset_or_end = client.stream.read_to_end(&mut rest);
     assert!(rest.len() < 32 << 20, "{}", rest.len());
     assert!(rest.iter().all(|byte| *byte == b'x'));
@@ -162,14 +162,14 @@ fn replaced_file_is_sent_as_it_was_opened() {
     client.send_request("GET", "/download/big", &[], b"");
     assert!(client.wait_for_input());
     assert_eq!(server.upload("big", b"new").status, 200);
-    let answer = client.answer();
-    assert!(answer.body.len() == 16 << 20 && answer.body.iter().all(|byte| *byte == b'o'));
+    let response = client.answer();
+    assert!(response.body.len() == 16 << 20 && response.body.iter().all(|byte| *byte == b'o'));
     assert_eq!(server.get("/download/big").body, b"new");
 }
 
 #[test]
 fn large_file_is_streamed_in_constant_memory() {
-    // DL-05, smaller: no more memory for 256 MiB than for nothing.
+    // DL-05, with a smaller file: 256 MiB need no more memory than none.
     let server = Server::start();
     let size = 256 << 20;
     let file = File::create(server.base().join("big")).unwrap();
@@ -206,10 +206,10 @@ fn stalled_downloads_block_no_other_client() {
             client
         })
         .collect();
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(server.get("/").status, 200);
     server.execute("echo x").check("x\n", "", 0);
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     let descriptors = server.descriptors();
     drop(readers);
     assert!(eventually(|| server.descriptors() <= descriptors - 16), "{}", server.descriptors());
@@ -253,12 +253,16 @@ fn single_range_is_206() {
         ("bytes=9-9", "bytes 9-9/10"),
         ("BYTES=1-2", "bytes 1-2/10"),
     ] {
-        let answer = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
-        assert_eq!((answer.status, answer.header("content-range")), (206, Some(content_range)), "{range}");
+        let response = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
+        assert_eq!(
+            (response.status, response.header("content-range")),
+            (206, Some(content_range)),
+            "{range}"
+        );
         let (from, to) = content_range[6..].split_once('/').unwrap().0.split_once('-').unwrap();
         let expected = &DIGITS[from.parse().unwrap()..=to.parse().unwrap()];
-        assert_eq!(answer.body, expected.as_bytes(), "{range}");
-        assert_eq!(answer.header("content-length"), Some(expected.len().to_string().as_str()), "{range}");
+        assert_eq!(response.body, expected.as_bytes(), "{range}");
+        assert_eq!(response.header("content-length"), Some(expected.len().to_string().as_str()), "{range}");
     }
 }
 
@@ -276,9 +280,9 @@ fn unsatisfiable_range_is_416_with_the_file_size() {
         ("empty", "bytes=0-", 0),
         ("empty", "bytes=-1", 0),
     ] {
-        let answer = server.request("GET", &format!("/download/{name}"), &[("Range", range)], b"");
-        answer.check(416, &json!({ "detail": "Range Not Satisfiable" }));
-        assert_eq!(answer.header("content-range"), Some(format!("bytes */{size}").as_str()), "{range}");
+        let response = server.request("GET", &format!("/download/{name}"), &[("Range", range)], b"");
+        response.check(416, &json!({ "detail": "Range Not Satisfiable" }));
+        assert_eq!(response.header("content-range"), Some(format!("bytes */{size}").as_str()), "{range}");
     }
 }
 
@@ -304,9 +308,9 @@ fn invalid_or_multiple_ranges_send_the_whole_file() {
         "bytes=0.5-1",
         "",
     ] {
-        let answer = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
-        assert_eq!((answer.status, answer.body.as_slice()), (200, DIGITS.as_bytes()), "{range}");
-        assert_eq!(answer.header("content-range"), None, "{range}");
+        let response = server.request("GET", "/download/f.txt", &[("Range", range)], b"");
+        assert_eq!((response.status, response.body.as_slice()), (200, DIGITS.as_bytes()), "{range}");
+        assert_eq!(response.header("content-range"), None, "{range}");
     }
     let twice = [("Range", "bytes=0-1"), ("Range", "bytes=2-3")];
     assert_eq!(server.request("GET", "/download/f.txt", &twice, b"").status, 400);
@@ -334,9 +338,9 @@ fn conditional_request_for_an_unchanged_file_is_304() {
     assert_eq!(get(&[("Range", "bytes=0-1"), ("If-Range", "\"x\"")]), 200);
     let mut client = server.connect();
     client.send_request("GET", "/download/f.txt", &[("If-None-Match", etag)], b"");
-    let known = client.answer();
-    assert_eq!((known.header("etag"), known.header("content-length")), (Some(etag), None));
-    // A 304 has no body, so the next answer follows at once.
+    let not_modified = client.answer();
+    assert_eq!((not_modified.header("etag"), not_modified.header("content-length")), (Some(etag), None));
+    // A 304 has no body, so the next response follows directly.
     client.send_request("GET", "/download/f.txt", &[], b"");
     assert_eq!(client.answer().body, DIGITS.as_bytes());
     server.upload("f.txt", b"abcdefghij");
@@ -363,17 +367,17 @@ fn file_name_cannot_inject_headers() {
         ("'", "'", "filename=\"'\""),
     ] {
         fs::write(server.base().join(name), name).unwrap();
-        let answer = server.get(&format!("/download/{target}"));
-        assert_eq!((answer.status, answer.body.as_slice()), (200, name.as_bytes()), "{target}");
+        let response = server.get(&format!("/download/{target}"));
+        assert_eq!((response.status, response.body.as_slice()), (200, name.as_bytes()), "{target}");
         let expected = format!("attachment; {disposition}");
-        assert_eq!(answer.header("content-disposition"), Some(expected.as_str()), "{target}");
-        assert_eq!(answer.header("set-cookie"), None);
+        assert_eq!(response.header("content-disposition"), Some(expected.as_str()), "{target}");
+        assert_eq!(response.header("set-cookie"), None);
     }
     fs::create_dir(server.base().join("d")).unwrap();
     fs::write(server.base().join("d/x"), "x").unwrap();
     for target in ["/download/d/x", "/download/d%2Fx"] {
-        let answer = server.get(target);
-        assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"x\""));
+        let response = server.get(target);
+        assert_eq!(response.header("content-disposition"), Some("attachment; filename=\"x\""));
     }
 }
 
@@ -398,7 +402,7 @@ fn file_name_is_percent_decoded_once() {
 
 #[test]
 fn unreadable_file_is_denied() {
-    // DL-14. Root may read everything, so the server must be somebody else.
+    // DL-14. Root can read everything, so the server runs as another user.
     let scratch = TempDir::new();
     let base = scratch.path().join("base");
     fs::create_dir(&base).unwrap();
@@ -409,33 +413,33 @@ fn unreadable_file_is_denied() {
     for (name, mode) in [("secret", 0o000), ("closed", 0o000)] {
         fs::set_permissions(base.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let Some(server) = start_as_nobody(scratch) else { return };
+    let Some(server) = start_unprivileged(scratch) else { return };
     assert_eq!(server.get("/download/open").body, b"content");
     for target in ["/download/secret", "/download/closed/x"] {
-        let answer = server.get(target);
-        answer.check(403, &json!({ "message": "Access denied" }));
+        let response = server.get(target);
+        response.check(403, &json!({ "message": "Access denied" }));
     }
     server.get("/list/closed").check(403, &json!({ "message": "Access denied" }));
     // EXI-02
     server.get("/exists/closed/x").check(200, &json!({ "path": "closed/x", "exists": false }));
-    let refused = server.upload("closed/x", b"y");
-    assert!((400..500).contains(&refused.status), "{refused:?}");
+    let rejected = server.upload("closed/x", b"y");
+    assert!((400..500).contains(&rejected.status), "{rejected:?}");
 }
 
-/// Serves `base` in the directory as a user who is not root. `None`, said aloud, where that can not be arranged.
-fn start_as_nobody(scratch: TempDir) -> Option<Server> {
+/// Serves `base` in the directory as an unprivileged user. `None`, with a message, if that is not possible.
+fn start_unprivileged(scratch: TempDir) -> Option<Server> {
     use std::os::unix::process::CommandExt;
     let base = scratch.path().join("base");
     let is_root = fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0).unwrap();
     let mut command = binary();
     if is_root {
-        // The build's directory may be closed to others.
+        // Other users may not be able to reach the build directory.
         let copied = binary().arg("install").arg(scratch.path()).output().unwrap();
         assert!(copied.status.success());
         command = Command::new(scratch.path().join("sandbox-runtime"));
         command.uid(65534).gid(65534).current_dir("/");
         if Command::new("true").uid(65534).status().is_err() {
-            eprintln!("skipped: can not become another user");
+            eprintln!("skipped: cannot switch to another user");
             return None;
         }
     }

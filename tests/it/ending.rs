@@ -1,25 +1,25 @@
-//! How a command ended, in `exit_code`.
+//! Exit statuses and signals in `exit_code`.
 
 use crate::harness::Server;
 
 #[test]
 fn every_exit_status_is_reported_unchanged() {
-    // XC-05 among them: above 128 it is still a plain exit.
+    // Includes XC-05: a status above 128 is a plain exit, not a signal.
     let server = Server::start();
     for status in 0..=255 {
         server.execute(&format!("sh -c 'exit {status}'")).check("", "", status);
     }
 }
 
-/// Linux ignores these by default, or stops the process; the last two glibc keeps for itself, and ignores them in what
-/// it starts (posix_spawn(3)), be it the server or the command.
-const HARMLESS: [i64; 10] = [17, 18, 19, 20, 21, 22, 23, 28, 32, 33];
+/// Signals whose default action ignores, stops or continues the process (signal(7)), and the two that glibc
+/// reserves and ignores in every process it spawns (posix_spawn(3)), the server and the command included.
+const NON_TERMINATING: [i64; 10] = [17, 18, 19, 20, 21, 22, 23, 28, 32, 33];
 
 #[test]
 fn terminating_signal_is_reported_as_its_negative_number() {
-    // XC-02; 64 is the last.
+    // XC-02. 64 is SIGRTMAX.
     let server = Server::start();
-    for signal in (1..=64).filter(|signal| !HARMLESS.contains(signal)) {
+    for signal in (1..=64).filter(|signal| !NON_TERMINATING.contains(signal)) {
         server.execute(&format!("sh -c 'ulimit -c 0; kill -{signal} $$'")).check("", "", -signal);
     }
 }
@@ -41,7 +41,7 @@ fn non_terminating_signal_does_not_end_the_command() {
 #[test]
 fn exit_status_is_that_of_the_command_not_of_its_children() {
     let server = Server::start();
-    // XC-07; some shells say "Killed".
+    // XC-07. Standard error is not compared: some shells print "Killed".
     let ran = server.execute(r#"sh -c 'sh -c "kill -9 \$\$"; echo $?'"#);
     assert_eq!((ran.stdout(), ran.exit_code()), ("137\n", 0));
     server.execute("sh -c 'false; true'").check("", "", 0);

@@ -1,4 +1,4 @@
-//! What a command finds around it: standard input, variables, the working directory, limits.
+//! The environment of a command: standard input, variables, working directory, umask and limits.
 
 use crate::harness::{Server, TempDir, binary};
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ fn stdin_is_empty() {
     server.execute("readlink /proc/self/fd/0").check("/dev/null\n", "", 0);
 }
 
-/// The server, started by this shell text; `$0` is its binary, and the base directory is where the shell is.
-fn shell(text: &str, base: &Path) -> Command {
+/// A shell script that starts the server from the base directory; `$0` is the server's binary.
+fn shell(script: &str, base: &Path) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", text]).arg(binary().get_program()).env("SANDBOX_BASE_DIR", base).current_dir(base);
+    command.args(["-c", script]).arg(binary().get_program()).env("SANDBOX_BASE_DIR", base).current_dir(base);
     command
 }
 
@@ -29,8 +29,8 @@ fn command_does_not_inherit_the_server_stdin() {
     fs::write(base.path().join("input"), "secret\n").unwrap();
     let server = Server::from_command(shell("exec \"$0\" <input", base.path()), base);
     server.execute("cat").check("", "", 0);
-    let place = fs::read_to_string(format!("/proc/{}/fdinfo/0", server.pid())).unwrap();
-    assert_eq!(place.lines().next(), Some("pos:\t0"));
+    let fdinfo = fs::read_to_string(format!("/proc/{}/fdinfo/0", server.pid())).unwrap();
+    assert_eq!(fdinfo.lines().next(), Some("pos:\t0"));
 }
 
 #[test]
@@ -42,11 +42,9 @@ fn server_started_with_closed_stdio_runs_commands() {
         command.stderr(Stdio::null());
         let server = Server::unheard(command, base);
         let ran = server.execute("sh -c 'readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo E >&2'");
-        let ends: Vec<&str> = ran.stdout().lines().collect();
-        assert!(
-            matches!(ends[..], ["/dev/null", out, err] if out.starts_with("pipe:") && err.starts_with("pipe:") && out != err),
-            "{closed}: {ran:?}"
-        );
+        let links: Vec<&str> = ran.stdout().lines().collect();
+        let ["/dev/null", out, err] = links[..] else { panic!("{closed}: {ran:?}") };
+        assert!(out.starts_with("pipe:") && err.starts_with("pipe:") && out != err, "{closed}: {ran:?}");
         assert_eq!((ran.stderr(), ran.exit_code()), ("E\n", 0), "{closed}");
         assert_eq!(server.get("/").status, 200);
         server.execute("pwd").check(&format!("{}\n", server.base().display()), "", 0);
@@ -76,15 +74,15 @@ fn base_directory_may_have_any_name() {
         "\u{fc}\u{1f600}".as_bytes(),
     ] {
         let base = TempDir::new();
-        let odd = base.path().join(OsStr::from_bytes(name));
-        fs::create_dir(&odd).unwrap();
+        let directory = base.path().join(OsStr::from_bytes(name));
+        fs::create_dir(&directory).unwrap();
         let mut command = binary();
-        command.env("SANDBOX_BASE_DIR", &odd);
+        command.env("SANDBOX_BASE_DIR", &directory);
         let server = Server::from_command(command, base);
         server.execute("touch marker").check("", "", 0);
-        assert!(odd.join("marker").exists());
-        let shown = format!("{}\n", odd.as_os_str().to_string_lossy());
-        server.execute("sh -c 'pwd -P'").check(&shown, "", 0);
+        assert!(directory.join("marker").exists());
+        let expected = format!("{}\n", directory.as_os_str().to_string_lossy());
+        server.execute("sh -c 'pwd -P'").check(&expected, "", 0);
     }
 }
 
@@ -100,11 +98,11 @@ fn command_does_not_run_without_its_base_directory() {
     server.execute("true").check("", "", 0);
     fs::remove_dir(server.base()).unwrap();
     server.execute("touch marker").check_not_run(&format!("[Errno 2] No such file or directory: '{name}'"));
-    // What appears under its name later is another directory.
+    // A directory created later under the same name is a different one.
     fs::create_dir(server.base()).unwrap();
     server.execute("touch marker").check_not_run(&format!("[Errno 2] No such file or directory: '{name}'"));
-    for place in [elsewhere.path(), server.base(), Path::new("/")] {
-        assert!(!place.join("marker").exists(), "{}", place.display());
+    for directory in [elsewhere.path(), server.base(), Path::new("/")] {
+        assert!(!directory.join("marker").exists(), "{}", directory.display());
     }
 }
 
@@ -140,7 +138,7 @@ fn command_inherits_the_environment_byte_for_byte() {
     own.retain(|variable| !variable.starts_with(b"SANDBOX_PARENT_PID="));
     let mut copy = sorted(&server.base().join("copy"));
     copy.retain(|variable| !variable.starts_with(b"SANDBOX_EXECUTION_ID="));
-    assert!(copy == own, "one more, one less, or changed");
+    assert!(copy == own, "a variable was added, removed or changed");
     assert!(own.contains(&b"ODD_VALUE=a=b\n\xff\x01'\"$x".to_vec()) && own.contains(&b"EMPTY=".to_vec()));
 }
 
@@ -157,8 +155,8 @@ fn empty_environment_works() {
 #[test]
 fn command_inherits_umask_and_rlimits() {
     let base = TempDir::new();
-    let text = "umask 027; ulimit -c 0; ulimit -Sn 333; ulimit -f 123456; exec \"$0\"";
-    let server = Server::from_command(shell(text, base.path()), base);
+    let script = "umask 027; ulimit -c 0; ulimit -Sn 333; ulimit -f 123456; exec \"$0\"";
+    let server = Server::from_command(shell(script, base.path()), base);
     server.execute("sh -c umask").check("0027\n", "", 0);
     let own = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let ran = server.execute("cat /proc/self/limits");

@@ -1,4 +1,4 @@
-//! `POST /execute`: what a command is started with, and many of them at once.
+//! `POST /execute`: the state a command starts with, and concurrent commands.
 
 use crate::harness::{Server, TempDir, binary, lacks, own_sleep, processes_with};
 use std::fs;
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server, started by this shell text; `$0` is its binary.
-fn started_by(text: &str) -> Server {
+/// A server started by a shell script, in which `$0` is the server's binary.
+fn started_by(script: &str) -> Server {
     let base = TempDir::new();
     let mut command = Command::new("sh");
-    command.args(["-c", text]).arg(binary().get_program()).env("SANDBOX_BASE_DIR", base.path());
+    command.args(["-c", script]).arg(binary().get_program()).env("SANDBOX_BASE_DIR", base.path());
     Server::from_command(command, base)
 }
 
-/// The server, started by a Python that has done this first; `None` where there is no Python.
+/// A server started by Python after this preparation. `None` if Python is not installed.
 fn started_after(preparation: &str) -> Option<Server> {
     if lacks("python3") {
         return None;
@@ -41,11 +41,11 @@ fn command_runs_without_a_shell() {
 fn commands_run_in_parallel_and_health_stays_responsive() {
     // EX-02
     let server = Server::start();
-    let is_over = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     let (slowest, health) = thread::scope(|scope| {
         let health = scope.spawn(|| {
             let mut slowest = Duration::ZERO;
-            while !is_over.load(Ordering::Relaxed) {
+            while !is_done.load(Ordering::Relaxed) {
                 let started = Instant::now();
                 assert_eq!(server.get("/").status, 200);
                 slowest = slowest.max(started.elapsed());
@@ -55,11 +55,11 @@ fn commands_run_in_parallel_and_health_stays_responsive() {
         });
         let commands: Vec<_> = (0..80).map(|_| scope.spawn(|| server.execute("sleep 1"))).collect();
         let ran: Vec<_> = commands.into_iter().map(|thread| thread.join().unwrap()).collect();
-        is_over.store(true, Ordering::Relaxed);
+        is_done.store(true, Ordering::Relaxed);
         ran.iter().for_each(|ran| ran.check("", "", 0));
         (ran.iter().map(|ran| ran.took).max().unwrap(), health.join().unwrap())
     });
-    // The promise is 3 s and 0.3 s; the machine of a test may be busy with others.
+    // The promise is 3 s and 0.3 s; a test machine may be busy.
     assert!(slowest < Duration::from_secs(8), "{slowest:?}");
     assert!(health < Duration::from_secs(2), "{health:?}");
 }
@@ -68,7 +68,7 @@ const DESCRIPTORS: &str = r#"sh -c 'ls /proc/self/fd | tr "\n" " "'"#;
 
 #[test]
 fn command_has_only_the_three_standard_descriptors() {
-    // EX-05; 3 is the directory that ls itself has opened.
+    // EX-05. Descriptor 3 is the directory that `ls` has opened.
     let server = Server::start();
     let connections: Vec<_> = (0..20)
         .map(|_| {
@@ -92,7 +92,7 @@ fn command_has_only_the_three_standard_descriptors() {
 
 #[test]
 fn concurrent_commands_do_not_inherit_each_others_pipes() {
-    // EX-07: not only seen by its effect, a late end-of-file, but looked for.
+    // EX-07: the descriptors themselves, not only their effect, a late end-of-file.
     let server = Server::start();
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -125,16 +125,16 @@ fn descriptors_inherited_by_the_server_are_not_passed_on() {
     server.execute(DESCRIPTORS).check("0 1 2 3 ", "", 0);
 }
 
-/// Signals 32 and 33 glibc keeps for itself, and ignores them in what it starts (posix_spawn(3)), be it the server or the
-/// command.
-const KEPT_BY_GLIBC: u64 = 0b11 << 31;
+/// Signals 32 and 33: glibc reserves them and ignores them in every process it spawns (posix_spawn(3)), the
+/// server and the command included.
+const RESERVED_BY_GLIBC: u64 = 0b11 << 31;
 
 #[track_caller]
 fn check_signals(server: &Server) {
     let ran = server.execute(r#"grep -E "^Sig(Blk|Ign):" /proc/self/status"#);
     let set = |line: &str| u64::from_str_radix(line.split_once('\t').unwrap().1, 16).unwrap();
     let sets: Vec<u64> = ran.stdout().lines().map(set).collect();
-    assert_eq!((sets[0], sets[1] & !KEPT_BY_GLIBC), (0, 0), "{ran:?}");
+    assert_eq!((sets[0], sets[1] & !RESERVED_BY_GLIBC), (0, 0), "{ran:?}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn command_starts_with_no_blocked_or_ignored_signals() {
 
 #[test]
 fn signals_ignored_by_the_server_are_reset_for_commands() {
-    // EX-08; a parent that ignores SIGCHLD is never told how its children ended (XC-10).
+    // EX-08. While SIGCHLD is ignored, wait(2) reports no exit status (XC-10).
     let ignore = "for number in set(range(1, 32)) - {9, 19}: signal.signal(number, signal.SIG_IGN)";
     let Some(server) = started_after(ignore) else { return };
     check_signals(&server);
@@ -173,7 +173,7 @@ fn writer_without_a_reader_dies_of_sigpipe() {
 
 #[test]
 fn command_leads_its_own_process_group() {
-    // EX-10: pid, then (the third field of what follows the name) the group.
+    // EX-10. In /proc/pid/stat the pid comes first; the group is the third field after the name.
     let server = Server::start();
     let group = |stat: &str| stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().to_owned();
     let ran = server.execute("cat /proc/self/stat");
@@ -190,11 +190,11 @@ fn command_has_no_controlling_terminal() {
 
 #[test]
 fn command_has_no_terminal_even_if_the_server_has_one() {
-    let take_a_terminal = "os.setsid()\n\
+    let acquire_terminal = "os.setsid()\n\
                            master, slave = os.openpty()\n\
                            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)\n\
                            os.set_inheritable(master, True)";
-    let Some(server) = started_after(take_a_terminal) else { return };
+    let Some(server) = started_after(acquire_terminal) else { return };
     // The fifth field after the name is the terminal's number (proc_pid_stat(5)).
     let own = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
     assert_ne!(own.rsplit(") ").next().unwrap().split(' ').nth(4), Some("0"));
@@ -216,9 +216,9 @@ fn commands_share_no_state() {
     ] {
         let body = serde_json::json!({ "command": command }).to_string();
         client.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
-        let answer = client.answer().json();
+        let response = client.answer().json();
         assert_eq!(
-            (&answer["stdout"], &answer["exit_code"]),
+            (&response["stdout"], &response["exit_code"]),
             (&stdout.into(), &exit_code.into()),
             "{command}"
         );
@@ -228,7 +228,7 @@ fn commands_share_no_state() {
 #[test]
 fn many_commands_leak_no_descriptors_or_children() {
     let server = Server::start();
-    let count = |what: &str| fs::read_dir(format!("/proc/{}/{what}", server.pid())).unwrap().count();
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
     let run = |rounds: usize| {
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -242,13 +242,17 @@ fn many_commands_leak_no_descriptors_or_children() {
     };
     run(5);
     let settled = crate::harness::eventually_some(|| {
-        let before = count("fd");
+        let before = descriptors();
         thread::sleep(Duration::from_millis(200));
-        (before == count("fd")).then_some(before)
+        (before == descriptors()).then_some(before)
     });
     let before = settled.unwrap();
     run(50);
-    assert!(crate::harness::eventually(|| count("fd") <= before + 4), "{before} then {}", count("fd"));
+    assert!(
+        crate::harness::eventually(|| descriptors() <= before + 4),
+        "{before} descriptors, then {}",
+        descriptors()
+    );
     let children =
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap_or_default();
     assert_eq!(children.trim(), "");

@@ -1,13 +1,13 @@
-//! Python itself, asked what it makes of things: the reference is written in it, and clients match on its words.
+//! Python as the oracle: the reference is written in it, and clients match on its wording.
 
 use crate::harness::lacks;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// The value of this expression for each `x`, or `None` where there is no Python. Its modules `shlex`, `os` and
-/// `unicodedata` are there.
-pub(crate) fn evaluate(expression: &str, questions: &[Value]) -> Option<Vec<Value>> {
+/// Evaluates a Python expression for each `x`. `None` if Python is not installed. The modules `shlex`, `os` and
+/// `unicodedata` are imported; `words` is `shlex.split` with the error text as a value.
+pub(crate) fn evaluate(expression: &str, inputs: &[Value]) -> Option<Vec<Value>> {
     if lacks("python3") {
         return None;
     }
@@ -24,20 +24,20 @@ pub(crate) fn evaluate(expression: &str, questions: &[Value]) -> Option<Vec<Valu
     command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let lines: String = questions.iter().map(|question| format!("{question}\n")).collect();
+    let lines: String = inputs.iter().map(|input| format!("{input}\n")).collect();
     let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
-    let answers = BufReader::new(child.stdout.take().unwrap()).lines();
-    let answers = answers.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect::<Vec<Value>>();
+    let values = BufReader::new(child.stdout.take().unwrap()).lines();
+    let values = values.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect::<Vec<Value>>();
     writer.join().unwrap();
-    assert!(child.wait().unwrap().success() && answers.len() == questions.len());
-    Some(answers)
+    assert!(child.wait().unwrap().success() && values.len() == inputs.len());
+    Some(values)
 }
 
-/// Numbers that look random and come again from the same seed (splitmix64).
+/// A seeded pseudo-random generator (splitmix64): the same seed gives the same sequence.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// Seeds itself from the clock.
+    /// Seeded from the clock.
     pub(crate) fn new() -> Self {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         Self(u64::from(now.subsec_nanos()) ^ now.as_secs().rotate_left(32))
