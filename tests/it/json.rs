@@ -1,4 +1,4 @@
-//! The JSON of `POST /execute`: what is read, and what is refused before anything runs.
+//! The JSON body of `POST /execute`: what is accepted, and what is rejected before anything runs.
 
 use crate::harness::{Answer, Server};
 use serde_json::json;
@@ -6,13 +6,15 @@ use std::io::Write;
 
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
-/// Refused as FastAPI does it, and nothing has run.
+const HEAD: &str = "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+
+/// Rejected in FastAPI's format, and nothing has run.
 #[track_caller]
-fn check_unprocessable(server: &Server, answer: &Answer) {
-    assert_eq!(answer.status, 422, "{answer:?}");
-    let first = &answer.json()["detail"][0];
-    assert!(first["type"].is_string() && first["loc"].is_array() && first["msg"].is_string(), "{answer:?}");
-    assert!(!server.base().join("marker").exists(), "{answer:?}");
+fn check_unprocessable(server: &Server, response: &Answer) {
+    assert_eq!(response.status, 422, "{response:?}");
+    let first = &response.json()["detail"][0];
+    assert!(first["type"].is_string() && first["loc"].is_array() && first["msg"].is_string(), "{response:?}");
+    assert!(!server.base().join("marker").exists(), "{response:?}");
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn invalid_json_or_schema_is_422() {
         r#"{"command":"touch marker","x":NaN}"#,
         r#"{"command":"touch marker","x":Infinity}"#,
         r#"{"command":"touch marker","timeout_seconds":NaN}"#,
-        // JSON, but something else.
+        // Valid JSON of the wrong shape.
         "null",
         "1",
         r#""touch marker""#,
@@ -85,7 +87,7 @@ fn invalid_json_or_schema_is_422() {
 #[test]
 fn rejection_names_the_location_and_reason() {
     let server = Server::start();
-    for (body, kind, place, message) in [
+    for (body, kind, location, message) in [
         ("{}", "missing", json!(["body", "command"]), "Field required"),
         (r#"{"command":1}"#, "string_type", json!(["body", "command"]), "Input should be a valid string"),
         (
@@ -96,11 +98,11 @@ fn rejection_names_the_location_and_reason() {
         ),
         (r#"{"command":"x" ,}"#, "json_invalid", json!(["body", 16]), "JSON decode error"),
     ] {
-        let answer = server.execute_text(body).json();
-        let detail = &answer["detail"][0];
+        let response = server.execute_text(body).json();
+        let detail = &response["detail"][0];
         assert_eq!(
             (&detail["type"], &detail["loc"], &detail["msg"]),
-            (&json!(kind), &place, &json!(message)),
+            (&json!(kind), &location, &json!(message)),
             "{body}"
         );
     }
@@ -121,8 +123,8 @@ fn valid_json_is_accepted() {
         (r#"{"command":"echo null","timeout_seconds":null}"#, "null\n"),
         (r#"{"command":"echo text","encoding":"utf-8","cwd":"/","env":{"PATH":""},"":0}"#, "text\n"),
     ] {
-        let answer = server.execute_text(body);
-        answer.check(200, &json!({ "stdout": stdout, "stderr": "", "exit_code": 0 }));
+        let response = server.execute_text(body);
+        response.check(200, &json!({ "stdout": stdout, "stderr": "", "exit_code": 0 }));
     }
 }
 
@@ -133,8 +135,8 @@ fn ignored_fields_may_nest_to_any_depth() {
     for depth in [200, 100_000] {
         for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
             let deep = format!("{}1{}", open.repeat(depth), close.repeat(depth));
-            let answer = server.execute_text(&format!(r#"{{"command":"echo deep","x":{deep}}}"#));
-            answer.check(200, &json!({ "stdout": "deep\n", "stderr": "", "exit_code": 0 }));
+            let response = server.execute_text(&format!(r#"{{"command":"echo deep","x":{deep}}}"#));
+            response.check(200, &json!({ "stdout": "deep\n", "stderr": "", "exit_code": 0 }));
             for body in [
                 format!(r#"{{"command":{deep}}}"#),
                 format!(r#"{{"command":"touch marker","timeout_seconds":{deep}}}"#),
@@ -183,8 +185,8 @@ fn only_json_content_types_are_accepted() {
         "application/problem+JSON; q=1",
         "Application/Json;",
     ] {
-        let answer = execute(&[("Content-Type", content_type)]);
-        answer.check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+        let response = execute(&[("Content-Type", content_type)]);
+        response.check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
     }
 }
 
@@ -192,26 +194,25 @@ fn only_json_content_types_are_accepted() {
 fn body_larger_than_8_mib_is_413() {
     // JS-13
     let server = Server::start();
-    let sized = |bytes: usize| {
+    let body_of = |bytes: usize| {
         let frame = r#"{"command":"true","x":""}"#.len();
         format!(r#"{{"command":"true","x":"{}"}}"#, "x".repeat(bytes - frame))
     };
     for bytes in [2_000_000, 8 << 20] {
-        server.execute_text(&sized(bytes)).check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+        server
+            .execute_text(&body_of(bytes))
+            .check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
     }
-    // Refused by what it announces, before any of it is there.
+    // Rejected by its announced length, before any of it has arrived.
     for length in ["8388609", "100000000", "18446744073709551615"] {
         let mut client = server.connect();
-        let head = format!(
-            "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-        );
-        client.send(head.as_bytes());
+        client.send(format!("{HEAD}Content-Length: {length}\r\n\r\n").as_bytes());
         assert_eq!(client.answer().status, 413, "{length}");
     }
-    // And by its size, where it announces none.
+    // Rejected by its actual size if it announces none.
     let mut client = server.connect();
-    client.send(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let body = sized((8 << 20) + 1);
+    client.send(format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n").as_bytes());
+    let body = body_of((8 << 20) + 1);
     for piece in body.as_bytes().chunks(1 << 20) {
         let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
         if client.stream.write_all(&chunk).is_err() {
@@ -229,7 +230,7 @@ fn chunked_body_works_with_any_chunk_size() {
     let body = r#"{"command":"printf %s 'é😀'"}"#.as_bytes();
     for size in [1, 2, 3, 7, body.len()] {
         let mut client = server.connect();
-        client.send(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send(format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n").as_bytes());
         for piece in body.chunks(size) {
             client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
         }

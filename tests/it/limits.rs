@@ -1,27 +1,27 @@
-//! How large and how deep a request may be: the limit is told, nothing is held in memory that need not be, and no thread
-//! runs out of stack.
+//! Size and nesting limits of a request: exceeding one is a clear 4xx, memory stays small, and no stack
+//! overflows.
 
 use crate::harness::Server;
 use serde_json::json;
 
-/// More than the server needs, less than a body that it must not hold.
-const LITTLE_MEMORY_KIB: u64 = 16 << 10;
+/// More than the server needs, less than a body that it must not buffer.
+const MAX_MEMORY_KIB: u64 = 16 << 10;
 
 #[test]
 fn too_many_headers_are_431() {
     // HP-22
     let server = Server::start();
-    let with = |count: usize| {
+    let request_with = |count: usize| {
         let lines = "X-N: y\r\n".repeat(count - 2);
         server.answers(format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n").as_bytes())
     };
     for count in [64, 128] {
-        assert_eq!(with(count)[0].status, 200, "{count}");
+        assert_eq!(request_with(count)[0].status, 200, "{count}");
     }
     for count in [129, 1000, 5000] {
-        let answers = with(count);
-        assert_eq!(answers.len(), 1);
-        answers[0].check(431, &json!({ "detail": "the request has too many headers" }));
+        let responses = request_with(count);
+        assert_eq!(responses.len(), 1);
+        responses[0].check(431, &json!({ "detail": "the request has too many headers" }));
     }
 }
 
@@ -29,21 +29,21 @@ fn too_many_headers_are_431() {
 fn endless_request_head_is_rejected_at_its_limit() {
     // HP-23
     let server = Server::start();
-    let much = "a".repeat(16 << 20);
-    let target = server.answers(format!("GET /{much}").as_bytes());
+    let filler = "a".repeat(16 << 20);
+    let target = server.answers(format!("GET /{filler}").as_bytes());
     target[0].check(414, &json!({ "detail": "the request target is too long" }));
     for request in [
-        format!("GET / HTTP/1.1\r\nHost: x\r\nX: {much}"),
-        format!("GET / HTTP/1.1\r\nHost: x\r\n{much}"),
+        format!("GET / HTTP/1.1\r\nHost: x\r\nX: {filler}"),
+        format!("GET / HTTP/1.1\r\nHost: x\r\n{filler}"),
         format!("GET / HTTP/1.1\r\nHost: x\r\n{}", "X: y\r\n".repeat(3 << 20)),
     ] {
-        let answers = server.answers(request.as_bytes());
-        assert_eq!(answers.len(), 1);
-        answers[0].check(431, &json!({ "detail": "the request head is too large" }));
+        let responses = server.answers(request.as_bytes());
+        assert_eq!(responses.len(), 1);
+        responses[0].check(431, &json!({ "detail": "the request head is too large" }));
     }
-    let method = server.answers(format!("{much} / HTTP/1.1\r\n\r\n").as_bytes());
+    let method = server.answers(format!("{filler} / HTTP/1.1\r\n\r\n").as_bytes());
     method[0].check(400, &json!({ "detail": "the method is too long" }));
-    assert!(server.peak_memory_kib() < LITTLE_MEMORY_KIB, "{} KiB", server.peak_memory_kib());
+    assert!(server.peak_memory_kib() < MAX_MEMORY_KIB, "{} KiB", server.peak_memory_kib());
 }
 
 #[test]
@@ -66,18 +66,21 @@ fn oversized_command_is_413_without_buffering() {
     // JS-13
     let server = Server::start();
     let body = format!(r#"{{"command":"{}"}}"#, "a".repeat(100 << 20));
-    let refusal = json!({ "detail": "the body is larger than 8388608 bytes" });
-    server.execute_text(&body).check(413, &refusal);
-    assert!(server.peak_memory_kib() < LITTLE_MEMORY_KIB, "{} KiB", server.peak_memory_kib());
+    let rejection = json!({ "detail": "the body is larger than 8388608 bytes" });
+    server.execute_text(&body).check(413, &rejection);
+    assert!(server.peak_memory_kib() < MAX_MEMORY_KIB, "{} KiB", server.peak_memory_kib());
     let mut client = server.connect();
-    client.send(b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(
+        b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+          Transfer-Encoding: chunked\r\n\r\n",
+    );
     for piece in body.as_bytes().chunks(1 << 20) {
         client.send(format!("{:x}\r\n", piece.len()).as_bytes());
         client.send(piece);
         client.send(b"\r\n");
     }
     client.send(b"0\r\n\r\n");
-    client.answer().check(413, &refusal);
+    client.answer().check(413, &rejection);
     assert!(client.is_closed());
 }
 
@@ -85,7 +88,7 @@ fn oversized_command_is_413_without_buffering() {
 fn large_command_is_accepted() {
     // JS-13
     let server = Server::start();
-    // Longer than one argument may be (execve(2)), so that the kernel's own words tell that it came through.
+    // Longer than a single argument may be (execve(2)): the kernel's own error shows that the command reached it.
     let long = format!("true {}", "a".repeat(2 << 20));
     server.execute(&long).check_not_run("[Errno 7] Argument list too long: 'true'");
     server.execute(&format!("true {}", "b ".repeat(50_000))).check("", "", 0);
@@ -104,14 +107,14 @@ fn deep_nesting_does_not_overflow_the_stack() {
     for levels in [1_000, 100_000, 1_000_000] {
         for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
             let deep = format!("{}1{}", open.repeat(levels), close.repeat(levels));
-            let answer = server.execute_text(&format!(r#"{{"command":"true","x":{deep}}}"#));
-            assert_eq!(answer.status, 200, "{levels} {open}");
-            let answer = server.execute_text(&format!(r#"{{"command":{deep}}}"#));
-            assert!(matches!(answer.status, 422), "{levels} {open}: {answer:?}");
-            let answer = server.execute_text(&deep);
-            assert_eq!(answer.status, 422, "{levels} {open}");
-            let answer = server.execute_text(&open.repeat(levels));
-            assert_eq!(answer.status, 422, "{levels} {open}");
+            let response = server.execute_text(&format!(r#"{{"command":"true","x":{deep}}}"#));
+            assert_eq!(response.status, 200, "{levels} {open}");
+            let response = server.execute_text(&format!(r#"{{"command":{deep}}}"#));
+            assert!(matches!(response.status, 422), "{levels} {open}: {response:?}");
+            let response = server.execute_text(&deep);
+            assert_eq!(response.status, 422, "{levels} {open}");
+            let response = server.execute_text(&open.repeat(levels));
+            assert_eq!(response.status, 422, "{levels} {open}");
         }
     }
     let path = "a/".repeat(8_000);
@@ -124,8 +127,8 @@ fn deep_nesting_does_not_overflow_the_stack() {
     assert_eq!(server.execute(&quotes).exit_code(), 1);
     let part = "--BB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n";
     let form = format!("{}--BB--\r\n", part.repeat(5_000));
-    let answer = server.upload_body("multipart/form-data; boundary=BB", form.as_bytes());
-    answer.check(400, &json!({ "detail": "the form has too many parts" }));
+    let response = server.upload_body("multipart/form-data; boundary=BB", form.as_bytes());
+    response.check(400, &json!({ "detail": "the form has too many parts" }));
     assert_eq!(server.get("/").status, 200);
 }
 
@@ -134,12 +137,12 @@ fn deeply_nested_directories_work_or_are_rejected() {
     // RT-01
     let server = Server::start();
     let deep = "d/".repeat(1_000);
-    let answer = server.upload(&format!("{deep}f"), b"deep");
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = server.upload(&format!("{deep}f"), b"deep");
+    assert_eq!(response.status, 200, "{response:?}");
     assert_eq!(server.get(&format!("/download/{deep}f")).body, b"deep");
-    // Longer than a path may be (PATH_MAX).
+    // Longer than PATH_MAX.
     let deeper = "d/".repeat(3_000);
-    let answer = server.upload(&format!("{deeper}f"), b"deep");
-    assert!(matches!(answer.status, 200 | 400), "{answer:?}");
+    let response = server.upload(&format!("{deeper}f"), b"deep");
+    assert!(matches!(response.status, 200 | 400), "{response:?}");
     assert_eq!(server.get("/").status, 200);
 }

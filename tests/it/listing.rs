@@ -17,12 +17,12 @@ fn server_with_directory() -> Server {
     server
 }
 
-/// The entries of `/list/d`.
+/// Returns the entries of `/list/d`.
 #[track_caller]
 fn entries(server: &Server) -> Vec<Value> {
-    let answer = server.get("/list/d");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json().as_array().unwrap().clone()
+    let response = server.get("/list/d");
+    assert_eq!(response.status, 200, "{response:?}");
+    response.json().as_array().unwrap().clone()
 }
 
 fn names(entries: &[Value]) -> Vec<&str> {
@@ -52,10 +52,10 @@ fn entry_has_name_size_type_and_mod_time() {
         assert!(entry["mod_time"].is_f64() && entry["size"].is_u64(), "{entry}");
         assert_eq!(entry.as_object().unwrap().len(), 4, "{entry}");
     }
-    let answer = server.get("/list/d");
-    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let response = server.get("/list/d");
+    assert_eq!(response.header("content-type"), Some("application/json"));
     for target in ["/list/d/", "/list//d", "/list/%2Fd", "/list/d/.", "/list/d%2Fsub%2F.."] {
-        assert_eq!(server.get(target).json(), answer.json(), "{target}");
+        assert_eq!(server.get(target).json(), response.json(), "{target}");
     }
 }
 
@@ -63,8 +63,8 @@ fn entry_has_name_size_type_and_mod_time() {
 fn base_directory_is_listed_under_every_spelling() {
     let server = server_with_directory();
     for target in ["/list", "/list/", "/list/.", "/list/%2E", "/list/%2F", "/list/d/.."] {
-        let answer = server.get(target);
-        assert_eq!((answer.status, answer.json()[0]["name"].as_str()), (200, Some("d")), "{target}");
+        let response = server.get(target);
+        assert_eq!((response.status, response.json()[0]["name"].as_str()), (200, Some("d")), "{target}");
     }
     server.get("/list/d").check(200, &json!([]));
 }
@@ -80,8 +80,8 @@ fn listing_a_non_directory_is_404() {
     for path in
         ["f", "f/", "f/x", "none", "none/x", "dangling", "loop", "fifo", &"n".repeat(300), &"d/".repeat(3000)]
     {
-        let answer = server.get(&format!("/list/{path}"));
-        answer.check(404, &json!({ "message": "Path is not a directory" }));
+        let response = server.get(&format!("/list/{path}"));
+        response.check(404, &json!({ "message": "Path is not a directory" }));
     }
 }
 
@@ -225,9 +225,9 @@ fn concurrent_changes_do_not_fail_the_listing() {
         let mut client = server.connect();
         for _ in 0..1000 {
             client.send_request("GET", "/list/d", &[], b"");
-            let answer = client.answer();
-            assert_eq!(answer.status, 200, "{answer:?}");
-            let listed = answer.json();
+            let response = client.answer();
+            assert_eq!(response.status, 200, "{response:?}");
+            let listed = response.json();
             entry(listed.as_array().unwrap(), "stays");
         }
     });

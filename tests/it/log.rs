@@ -1,4 +1,4 @@
-//! What the server logs: one line an event, nothing forged, nothing secret, and never a reason to stop.
+//! The log: one line per event, no forged lines, no secrets, and no effect on the server when it is not read.
 
 use crate::harness::{PATIENCE, Server, TempDir, binary, eventually};
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-/// Requests that try to write lines of their own.
+/// Sends requests that try to inject log lines.
 fn forge(server: &Server) {
     for target in [
         "/exists/%0aFAKE%20200%1b[2J",
@@ -35,7 +35,7 @@ fn log_line_cannot_be_forged() {
     for level in ["debug", "info"] {
         let server = Server::with(&[("SANDBOX_LOG", level)]);
         forge(&server);
-        // The last request's line is there when all others are.
+        // Once the line of the last request is logged, so are all others.
         server.get("/exists/last");
         if level == "debug" {
             assert!(eventually(|| server.log().contains("/exists/last")), "{}", server.log());
@@ -44,7 +44,8 @@ fn log_line_cannot_be_forged() {
         for line in log.lines() {
             assert!(line.starts_with("sandbox-runtime: "), "{level}: {line:?}");
             assert!(!line.starts_with("sandbox-runtime: error: "), "{level}: {line:?}");
-            let is_plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+            let is_plain =
+                |character: char| !character.is_control() && !matches!(character, '\u{2028}' | '\u{2029}');
             assert!(line.chars().all(is_plain), "{level}: {line:?}");
         }
     }
@@ -117,18 +118,18 @@ fn unread_log_never_blocks_and_reports_dropped_lines() {
     log.read_line(&mut line).unwrap();
     let (_, rest) = line.split_once("http://").unwrap();
     let address = rest.split(',').next().unwrap().to_owned();
-    let ask = |path: &str| {
+    let request = |path: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!("GET /exists/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+        let head = format!("GET /exists/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&response));
     };
-    // Many times what a pipe holds (64 KiB, pipe(7)).
+    // Many times the capacity of a pipe (64 KiB, pipe(7)).
     let long = "x".repeat(3000);
-    (0..200).for_each(|_| ask(&long));
+    (0..200).for_each(|_| request(&long));
     let reader = std::thread::spawn(move || {
         let mut lines = Vec::new();
         for line in log.lines().map_while(Result::ok) {
@@ -139,10 +140,10 @@ fn unread_log_never_blocks_and_reports_dropped_lines() {
         }
         lines
     });
-    // Now somebody reads; each further line has its chance to be preceded by the count.
+    // The pipe is read now. The count of dropped lines precedes one of the next lines that fit.
     let mut rounds = 0;
     while !reader.is_finished() && rounds < 1000 {
-        ask("again");
+        request("again");
         rounds += 1;
     }
     child.kill().unwrap();
@@ -153,7 +154,7 @@ fn unread_log_never_blocks_and_reports_dropped_lines() {
         last.starts_with("sandbox-runtime: warn: ") && last.ends_with(" log lines were dropped"),
         "{last}"
     );
-    assert!(lines.iter().all(|line| line.starts_with("sandbox-runtime: ")), "a line was cut");
+    assert!(lines.iter().all(|line| line.starts_with("sandbox-runtime: ")), "a line was truncated");
 }
 
 #[test]
@@ -174,11 +175,11 @@ fn closed_log_pipe_does_not_stop_the_server() {
     for _ in 0..20 {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        assert!(answer.starts_with(b"HTTP/1.1 200 "));
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 200 "));
     }
-    assert!(child.try_wait().unwrap().is_none(), "it has died");
+    assert!(child.try_wait().unwrap().is_none(), "the server has exited");
     child.kill().unwrap();
     child.wait().unwrap();
 }

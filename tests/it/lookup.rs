@@ -1,4 +1,4 @@
-//! Which file a program's name stands for, and what is said when it can not be started.
+//! Program lookup along PATH, and the errors for programs that cannot be started.
 
 use crate::harness::{Server, TempDir, binary};
 use std::fs;
@@ -30,7 +30,7 @@ fn start_failure_is_reported_in_python_wording() {
         ("./directoryinterpreter", "[Errno 13] Permission denied: './directoryinterpreter'"),
         ("./empty", "[Errno 8] Exec format error: './empty'"),
         ("./plain", "[Errno 13] Permission denied: './plain'"),
-        ("plain", "[Errno 2] No such file or directory: 'plain'"), // not looked for in the working directory
+        ("plain", "[Errno 2] No such file or directory: 'plain'"), // the working directory is not searched
         ("./loop", "[Errno 40] Too many levels of symbolic links: './loop'"),
         ("./dangling", "[Errno 2] No such file or directory: './dangling'"),
         ("./directory", "[Errno 13] Permission denied: './directory'"),
@@ -55,7 +55,7 @@ fn program_open_for_writing_is_busy() {
     drop(writer);
 }
 
-/// A server with this PATH, in which `$B` stands for the base directory.
+/// A server with this PATH; `$B` is replaced by the base directory.
 fn with_path(path: &str) -> Server {
     let base = TempDir::new();
     let mut command = binary();
@@ -127,13 +127,13 @@ fn without_path_the_search_uses_python_defaults() {
 #[test]
 fn arguments_may_be_as_long_as_the_kernel_allows() {
     let server = Server::start();
-    // NF-11: 128 KiB with the NUL.
+    // NF-11. 128 KiB including the NUL (MAX_ARG_STRLEN, execve(2)).
     let argument = "a".repeat(131_071);
     server.execute(&format!("echo {argument}")).check(&format!("{argument}\n"), "", 0);
     server.execute(&format!("echo {argument}a")).check_not_run("[Errno 7] Argument list too long: 'echo'");
-    // NF-12: the body has 2 MB.
-    let words = "x ".repeat(1_000_000);
-    server.execute(&format!("true {words}")).check_not_run("[Errno 7] Argument list too long: 'true'");
+    // NF-12. The body is 2 MB.
+    let arguments = "x ".repeat(1_000_000);
+    server.execute(&format!("true {arguments}")).check_not_run("[Errno 7] Argument list too long: 'true'");
     server.execute(&format!("true {}", "x ".repeat(40_000))).check("", "", 0);
     server.execute(&format!("true {}", format!("{} ", "x".repeat(100_000)).repeat(4))).check("", "", 0);
 }
