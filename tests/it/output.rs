@@ -1,4 +1,4 @@
-//! What a command writes, in `stdout` and `stderr`.
+//! `stdout` and `stderr`: decoding, truncation and bounded memory.
 
 use crate::harness::Server;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn each_stream_is_returned_as_written() {
         (r#"sh -c 'printf "\303"; sleep 0.3; printf "\251"'"#, "é", ""), // OU-07
         (r#"sh -c 'printf "\360\237" >&2; sleep 0.2; printf "\230\200" >&2'"#, "", "\u{1f600}"), // OU-07
         (r"printf '\033[31m\001\010\177\t\042\134'", "\u{1b}[31m\u{1}\u{8}\u{7f}\t\"\\", ""), // OU-12
-        // OU-13: each byte of a surrogate is wrong by itself; what only lacks its end is one fault.
+        // OU-13. Every byte of an encoded surrogate is replaced; a truncated sequence is replaced as a whole.
         (r"printf '\355\240\275 \360\237\230'", "\u{fffd}\u{fffd}\u{fffd} \u{fffd}", ""),
         (r"printf '\300\200\370'", "\u{fffd}\u{fffd}\u{fffd}", ""),
         (r"printf '\357\273\277x\357\277\276'", "\u{feff}x\u{fffe}", ""),
@@ -61,8 +61,8 @@ fn large_streams_keep_their_lines_in_order() {
     assert_eq!(ran.json.as_object().unwrap().len(), 3);
 }
 
-/// What stands for what was left out, between the parts that were kept.
-fn split_at_gap(text: &str) -> (&str, u64, &str) {
+/// Splits a truncated text at its truncation line: the head, the number of omitted bytes, the tail.
+fn split_truncated(text: &str) -> (&str, u64, &str) {
     let (first, rest) = text.split_once("\n[... ").unwrap();
     let (bytes, last) = rest.split_once(" bytes omitted ...]\n").unwrap();
     (first, bytes.parse().unwrap(), last)
@@ -71,23 +71,23 @@ fn split_at_gap(text: &str) -> (&str, u64, &str) {
 #[test]
 fn truncation_keeps_head_and_tail_and_counts_omitted_bytes() {
     let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", "1000")]);
-    let digits =
+    let numbered =
         |from: usize, to: usize| (from..to).map(|number| format!("{number:06}\n")).collect::<String>();
-    let whole = digits(0, 10_000);
+    let whole = numbered(0, 10_000);
     let ran = server
         .execute("sh -c 'i=0; while [ $i -lt 10000 ]; do printf \"%06d\\n\" $i; i=$((i+1)); done; exit 9'");
-    let (first, bytes, last) = split_at_gap(ran.stdout());
+    let (first, bytes, last) = split_truncated(ran.stdout());
     assert!(whole.starts_with(first) && whole.ends_with(last));
     assert_eq!((first.len(), last.len(), bytes), (500, 500, 69_000));
     assert_eq!((ran.exit_code(), &ran.json["truncated"], ran.json.get("timed_out")), (9, &json!(true), None));
-    // Exactly at the bound nothing is missing; each stream has its own.
+    // Output of exactly the bound is complete. Each stream has its own bound.
     for command in ["head -c 1000 /dev/zero", "sh -c 'head -c 1000 /dev/zero; head -c 1000 /dev/zero >&2'"] {
         let ran = server.execute(command);
         assert!(ran.stdout() == "\0".repeat(1000) && ran.json.get("truncated").is_none(), "{ran:?}");
     }
     let ran = server.execute("sh -c 'echo out; head -c 1001 /dev/zero >&2'");
     assert_eq!((ran.stdout(), &ran.json["truncated"]), ("out\n", &json!(true)));
-    assert_eq!(split_at_gap(ran.stderr()).1, 1);
+    assert_eq!(split_truncated(ran.stderr()).1, 1);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn truncation_never_splits_a_character() {
         let server = Server::with(&[("SANDBOX_MAX_OUTPUT_BYTES", bound)]);
         for character in ["é", "€", "😀"] {
             let ran = server.execute(&format!("sh -c 'yes {character} | tr -d \"\\n\" | head -c 1200000'"));
-            let (first, bytes, last) = split_at_gap(ran.stdout());
+            let (first, bytes, last) = split_truncated(ran.stdout());
             let is_whole = |part: &str| !part.is_empty() && part.replace(character, "").is_empty();
             assert!(is_whole(first) && is_whole(last), "{bound} {character}");
             assert_eq!(first.len() + last.len() + usize::try_from(bytes).unwrap(), 1_200_000);
@@ -111,12 +111,12 @@ fn memory_stays_bounded_for_any_output() {
     let server = Server::start();
     // OU-01
     let ran = server.execute("sh -c 'yes 0123456789 | head -c 400000000; exit 3'");
-    let (first, bytes, last) = split_at_gap(ran.stdout());
+    let (first, bytes, last) = split_truncated(ran.stdout());
     assert_eq!(first.len() as u64 + bytes + last.len() as u64, 400_000_000);
     assert!(first.starts_with("0123456789\n") && ran.exit_code() == 3);
-    // OU-15: six characters of JSON for each.
+    // OU-15. Each byte becomes six characters of JSON.
     let ran = server.execute("head -c 30000000 /dev/zero");
-    let (first, bytes, last) = split_at_gap(ran.stdout());
+    let (first, bytes, last) = split_truncated(ran.stdout());
     assert_eq!(first.len() as u64 + bytes + last.len() as u64, 30_000_000);
     let peak = server.memory_kb("VmHWM:");
     assert!(peak < 128 << 10, "{peak} kB");

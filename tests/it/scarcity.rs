@@ -1,5 +1,5 @@
-//! When descriptors, processes or threads have run out, and when very many come at once: whoever is refused is told so,
-//! nothing is lost, and all is well again afterwards.
+//! Resource exhaustion (descriptors, processes, threads) and high concurrency: rejections are explicit, nothing is
+//! lost, and the server recovers.
 
 use crate::harness::{
     Answer, Client, Server, TempDir, binary, eventually, lacks, own_sleep, processes_with, uninterrupted,
@@ -12,39 +12,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The answers to this command, asked for by so many at the same moment. None: the connection had to make room.
-fn all_at_once(server: &Server, count: usize, command: &str) -> Vec<Option<Answer>> {
+/// Sends this command on `count` connections at once and returns the responses. `None` for a connection that the
+/// server closed to free a descriptor.
+fn execute_concurrently(server: &Server, count: usize, command: &str) -> Vec<Option<Answer>> {
     let mut clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| client.send_command(command));
-    clients.iter_mut().map(|client| is_answered(client).then(|| client.answer())).collect()
+    clients.iter_mut().map(|client| has_response(client).then(|| client.answer())).collect()
 }
 
-fn is_answered(client: &Client) -> bool {
+fn has_response(client: &Client) -> bool {
     uninterrupted(|| client.stream.peek(&mut [0])).is_ok_and(|count| count > 0)
 }
 
-fn is_errno(answer: &Answer, reason: &str) -> bool {
+fn is_errno(response: &Answer, reason: &str) -> bool {
     let stderr = format!("Failed to execute command: {reason}");
-    answer.status == 200 && answer.json() == json!({ "stdout": "", "stderr": stderr, "exit_code": 1 })
+    response.status == 200 && response.json() == json!({ "stdout": "", "stderr": stderr, "exit_code": 1 })
 }
 
-fn is_success(answer: &Answer) -> bool {
-    answer.status == 200 && answer.json()["exit_code"] == 0
+fn is_success(response: &Answer) -> bool {
+    response.status == 200 && response.json()["exit_code"] == 0
 }
 
-fn is_later(answer: &Answer) -> bool {
-    answer.status == 503 && answer.header("retry-after").is_some()
+fn is_unavailable(response: &Answer) -> bool {
+    response.status == 503 && response.header("retry-after").is_some()
 }
 
-/// Soon, since what was short is given back a moment after the answer.
+/// The server has recovered, or does so soon: resources are released shortly after the response.
 #[track_caller]
-fn check_well(server: &Server) {
+fn check_recovers(server: &Server) {
     assert_eq!(server.get("/").status, 200);
-    let begun = Instant::now();
-    // What was killed counts until it is reaped, and a worker that lingers counts too.
-    let is_well = || server.execute("sh -c 'echo well | cat'").stdout() == "well\n";
-    assert!(eventually(|| (0..20).all(|_| is_well())));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let started = Instant::now();
+    // A killed process counts until it is reaped, and a temporary worker until it has exited.
+    let runs_commands = || server.execute("sh -c 'echo well | cat'").stdout() == "well\n";
+    assert!(eventually(|| (0..20).all(|_| runs_commands())));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -54,34 +55,36 @@ fn descriptor_exhaustion_is_reported_and_recovers() {
     command.args(["-c", "ulimit -n 48; exec \"$0\""]).arg(binary().get_program());
     command.env("SANDBOX_BASE_DIR", base.path());
     let server = Server::from_command(command, base);
-    check_well(&server);
+    check_recovers(&server);
     let before = server.descriptors();
     for _ in 0..3 {
-        let answers: Vec<Answer> = all_at_once(&server, 14, "sleep 0.5").into_iter().flatten().collect();
-        let refused =
-            answers.iter().filter(|answer| is_errno(answer, "[Errno 24] Too many open files")).count();
-        let done = answers.iter().filter(|answer| is_success(answer)).count();
-        assert!(refused > 0 && done > 0 && refused + done == answers.len(), "{answers:?}");
+        let responses = execute_concurrently(&server, 14, "sleep 0.5");
+        let responses: Vec<Answer> = responses.into_iter().flatten().collect();
+        let failed =
+            responses.iter().filter(|response| is_errno(response, "[Errno 24] Too many open files")).count();
+        let succeeded = responses.iter().filter(|response| is_success(response)).count();
+        assert!(failed > 0 && succeeded > 0 && failed + succeeded == responses.len(), "{responses:?}");
     }
-    // Connections with nothing to say make room for those that have.
+    // Idle connections are closed in favour of active ones.
     let idle: Vec<Client> = (0..100).map(|_| server.connect()).collect();
-    check_well(&server);
+    check_recovers(&server);
     drop(idle);
     assert!(eventually(|| server.descriptors() <= before), "{} of {before}", server.descriptors());
-    check_well(&server);
+    check_recovers(&server);
 }
 
-/// A server that may have so many processes and threads. Such a limit does not bind root, and counts all that a user has.
+/// A server limited to `count` processes and threads (RLIMIT_NPROC). The limit does not apply to root, and counts
+/// all processes of the user.
 fn server_with_few_processes(count: usize) -> Option<Server> {
     if lacks("setpriv") || lacks("prlimit") {
         return None;
     }
     let base = TempDir::new();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // Where the build is might be closed to others.
+    // Other users may not be able to reach the build directory.
     let program = base.path().join("server");
     assert!(Command::new("cp").arg(binary().get_program()).arg(&program).status().unwrap().success());
-    // One for each, or they would use up each other's processes.
+    // A separate user for each server, since servers of one user would share the limit.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let user = 100_000 + std::process::id() % 100_000 * 4 + NEXT.fetch_add(1, Ordering::Relaxed);
     let mut command = Command::new("setpriv");
@@ -99,18 +102,20 @@ fn server_with_few_processes(count: usize) -> Option<Server> {
 #[test]
 fn process_exhaustion_is_reported_and_recovers() {
     let Some(server) = server_with_few_processes(24) else { return };
-    check_well(&server);
+    check_recovers(&server);
     for _ in 0..3 {
         let mut health = server.connect();
-        let answers = all_at_once(&server, 14, "sleep 0.5");
+        let responses = execute_concurrently(&server, 14, "sleep 0.5");
         health.send_request("GET", "/", &[], b"");
         assert_eq!(health.answer().status, 200);
-        let answers: Vec<Answer> = answers.into_iter().map(Option::unwrap).collect();
-        let count = |is: &dyn Fn(&Answer) -> bool| answers.iter().filter(|answer| is(answer)).count();
-        let lacking = count(&|answer| is_errno(answer, "[Errno 11] Resource temporarily unavailable"));
-        let (later, done) = (count(&is_later), count(&is_success));
-        assert!(lacking + later > 0 && done > 0 && lacking + later + done == answers.len(), "{answers:?}");
-        check_well(&server);
+        let responses: Vec<Answer> = responses.into_iter().map(Option::unwrap).collect();
+        let count =
+            |matches: &dyn Fn(&Answer) -> bool| responses.iter().filter(|response| matches(response)).count();
+        let failed = count(&|response| is_errno(response, "[Errno 11] Resource temporarily unavailable"));
+        let (unavailable, succeeded) = (count(&is_unavailable), count(&is_success));
+        assert!(failed + unavailable > 0 && succeeded > 0, "{responses:?}");
+        assert_eq!(failed + unavailable + succeeded, responses.len(), "{responses:?}");
+        check_recovers(&server);
     }
 }
 
@@ -121,7 +126,7 @@ fn fork_bomb_is_killed_and_health_responds_meanwhile() {
     }
     let Some(server) = server_with_few_processes(60) else { return };
     let sleep = own_sleep(30);
-    // A shell would end when it can not fork, and leave the rest in the background, as it may.
+    // Not a shell: it exits when fork fails, and its children would be background processes, which may live on.
     let bomb = format!("perl -e 'for (;;) {{ fork }}' '{sleep}'");
     thread::scope(|scope| {
         let bomb = scope.spawn(|| {
@@ -130,37 +135,37 @@ fn fork_bomb_is_killed_and_health_responds_meanwhile() {
             client.answer()
         });
         while !bomb.is_finished() {
-            let asked = Instant::now();
+            let started = Instant::now();
             assert_eq!(server.get("/").status, 200);
-            assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
             thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(bomb.join().unwrap().json()["timed_out"], true);
     });
-    // Sixty that have been killed need some time to end.
-    let answered = Instant::now();
+    // Sixty killed processes need some time to exit.
+    let received = Instant::now();
     assert!(eventually(|| processes_with(&sleep).is_empty()), "{}", processes_with(&sleep).len());
-    assert!(answered.elapsed() < Duration::from_secs(3), "{:?}", answered.elapsed());
-    check_well(&server);
+    assert!(received.elapsed() < Duration::from_secs(3), "{:?}", received.elapsed());
+    check_recovers(&server);
 }
 
 #[test]
 fn many_commands_run_concurrently() {
     // EX-02
     let server = Server::start();
-    let begun = Instant::now();
-    let answers = all_at_once(&server, 80, "sleep 1");
-    assert!(answers.into_iter().flatten().all(|answer| is_success(&answer)));
-    let took = begun.elapsed();
+    let started = Instant::now();
+    let responses = execute_concurrently(&server, 80, "sleep 1");
+    assert!(responses.into_iter().flatten().all(|response| is_success(&response)));
+    let took = started.elapsed();
     eprintln!("80 x sleep 1: {took:?}");
-    // Two seconds are promised; a busy machine is let off some more.
+    // The promise is two seconds; a busy machine gets twice that.
     assert!(took < Duration::from_secs(4), "{took:?}");
-    let answers = all_at_once(&server, 400, "sh -c 'sleep 0.5; echo $$'");
-    let mut pids: Vec<String> = answers
+    let responses = execute_concurrently(&server, 400, "sh -c 'sleep 0.5; echo $$'");
+    let mut pids: Vec<String> = responses
         .iter()
         .flatten()
-        .inspect(|answer| assert!(is_success(answer), "{answer:?}"))
-        .map(|answer| answer.json()["stdout"].to_string())
+        .inspect(|response| assert!(is_success(response), "{response:?}"))
+        .map(|response| response.json()["stdout"].to_string())
         .collect();
     pids.sort();
     pids.dedup();
@@ -174,17 +179,17 @@ fn excess_requests_get_503_before_anything_starts() {
     command.args(["-c", "ulimit -n 4096; exec \"$0\""]).arg(binary().get_program());
     command.env("SANDBOX_BASE_DIR", base.path()).env("SANDBOX_SHUTDOWN_GRACE_SECONDS", "0");
     let limits = fs::read_to_string("/proc/self/limits").unwrap();
-    let most = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    let most: usize = most.split_whitespace().next().unwrap().parse().unwrap_or(usize::MAX);
-    if most < 2000 {
-        eprintln!("skipped: this test may have no more than {most} descriptors");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let limit: usize = line.split_whitespace().next().unwrap().parse().unwrap_or(usize::MAX);
+    if limit < 2000 {
+        eprintln!("skipped: the descriptor limit of this process is only {limit}");
         return;
     }
     let server = Server::from_command(command, base);
-    // A request whose body has begun takes a worker.
+    // A request whose body has started to arrive occupies a worker.
     let head =
         "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
-    let mut begun: Vec<Client> = (0..1024)
+    let mut occupants: Vec<Client> = (0..1024)
         .map(|_| {
             let mut client = server.connect();
             client.send(head.as_bytes());
@@ -195,21 +200,21 @@ fn excess_requests_get_503_before_anything_starts() {
     for _ in 0..10 {
         let mut client = server.connect();
         client.send_command("touch started");
-        let answer = client.answer();
-        assert!(is_later(&answer), "{answer:?}");
+        let response = client.answer();
+        assert!(is_unavailable(&response), "{response:?}");
         assert_eq!(server.get("/").status, 200);
     }
-    for client in &mut begun {
+    for client in &mut occupants {
         client.send(b"}");
         assert_eq!(client.answer().status, 422);
     }
     assert!(!server.base().join("started").exists());
-    check_well(&server);
+    check_recovers(&server);
 }
 
 #[test]
 fn large_outputs_lose_no_bytes() {
-    // Eight at a time; every answer is as long as `seq 1 100000` is.
+    // Eight at a time. `seq 1 100000` prints 588,895 bytes.
     let server = Server::start();
     thread::scope(|scope| {
         for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! How a command becomes words: as Python's `shlex.split` does it, and not as a shell would.
+//! Splitting a command into arguments: exactly like Python's `shlex.split`, not like a shell.
 
 use crate::harness::Server;
 use crate::python::{Numbers, evaluate};
@@ -12,29 +12,30 @@ fn split_matches_python_on_random_input() {
     let mut numbers = Numbers::new();
     let seed = numbers.0;
     let texts: Vec<String> = (0..100_000).map(|_| numbers.text(&alphabet, 24)).collect();
-    let questions: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
-    let Some(answers) = evaluate("words(x)", &questions) else { return };
-    let ours =
-        |text: &String| split(text).map_or_else(|error| json!(error.to_string()), |words| json!(words));
+    let inputs: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
+    let Some(expected) = evaluate("words(x)", &inputs) else { return };
+    let ours = |text: &String| {
+        split(text).map_or_else(|error| json!(error.to_string()), |arguments| json!(arguments))
+    };
     let differences: Vec<_> =
-        texts.iter().zip(&answers).filter(|(text, answer)| ours(text) != **answer).collect();
+        texts.iter().zip(&expected).filter(|(text, expected)| ours(text) != **expected).collect();
     assert!(
         differences.is_empty(),
-        "seed {seed}: {} differ, the first: {:?}, ours {:?}",
+        "seed {seed}: {} differ, the first: {:?}, ours: {:?}",
         differences.len(),
         differences[0],
         ours(differences[0].0)
     );
-    // Strings of one kind would prove little.
-    let errors = answers.iter().filter(|answer| answer.is_string()).count();
-    println!("seed {seed}: {errors} of {} are errors", answers.len());
+    // The sample must contain enough valid and enough invalid strings.
+    let errors = expected.iter().filter(|value| value.is_string()).count();
+    println!("seed {seed}: {errors} of {} are errors", expected.len());
     assert!((10_000..90_000).contains(&errors));
 }
 
 #[test]
 fn arguments_reach_the_program_unchanged() {
     let server = Server::start();
-    for (command, words) in [
+    for (command, stdout) in [
         ("printf '<%s>' a # b", "<a><#><b>"),                 // SH-01
         ("printf '<%s>' a\\\nb", "<a\nb>"),                   // SH-04
         (r#"printf %s "\d \$ \` \\ \"""#, r#"\d \$ \` \ ""#), // SH-06
@@ -53,7 +54,7 @@ fn arguments_reach_the_program_unchanged() {
         ("printf '<%s>' -- --", "<--><-->"),
         ("printf '<%s>' \"a\nb\" 'c\td'", "<a\nb><c\td>"),
     ] {
-        server.execute(command).check(words, "", 0);
+        server.execute(command).check(stdout, "", 0);
     }
 }
 

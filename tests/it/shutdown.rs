@@ -1,4 +1,4 @@
-//! How the two processes go down, together, and that nothing is left undone or unreaped.
+//! Shutdown of the init process and the server process, reaping, and signals.
 
 use crate::harness::{Client, Server, StopOnDrop, eventually, own_sleep, processes_with, signal, zombies_of};
 use serde_json::json;
@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A server that has the time which it has by default.
-fn patient() -> Server {
+/// A server with the default shutdown grace period.
+fn with_default_grace() -> Server {
     Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "10")])
 }
 
-/// One that runs a command of at least 30 s, and the number by which its processes are known.
-fn busy(server: &Server) -> (Client, String) {
+/// Starts a command of at least 30 s with two escaped processes; returns the client and the text that identifies
+/// the processes.
+fn start_long_command(server: &Server) -> (Client, String) {
     let sleep = own_sleep(30);
     let mut client = server.connect();
     client
@@ -27,7 +28,7 @@ fn busy(server: &Server) -> (Client, String) {
 fn running_commands_finish_before_shutdown() {
     // P1-05
     for name in ["TERM", "INT", "HUP", "QUIT"] {
-        let mut server = patient();
+        let mut server = with_default_grace();
         let mut client = server.connect();
         let mut idle = server.connect();
         idle.send_request("GET", "/", &[], b"");
@@ -37,8 +38,8 @@ fn running_commands_finish_before_shutdown() {
         server.signal(name);
         assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
         assert!(idle.is_closed());
-        let answer = client.answer();
-        answer.check(200, &json!({ "stdout": "done\n", "stderr": "", "exit_code": 0 }));
+        let response = client.answer();
+        response.check(200, &json!({ "stdout": "done\n", "stderr": "", "exit_code": 0 }));
         assert!(client.is_closed());
         assert_eq!(server.wait().code(), Some(0), "{name}");
     }
@@ -48,18 +49,18 @@ fn running_commands_finish_before_shutdown() {
 fn idle_server_shuts_down_immediately() {
     let mut times: Vec<Duration> = (0..5)
         .map(|_| {
-            let mut server = patient();
+            let mut server = with_default_grace();
             server.execute("true").check("", "", 0);
             let _idle = server.connect();
-            let asked = Instant::now();
+            let signalled = Instant::now();
             server.signal("TERM");
             assert_eq!(server.wait().code(), Some(0));
-            asked.elapsed()
+            signalled.elapsed()
         })
         .collect();
     times.sort();
-    eprintln!("ended with nothing to do after {times:?}");
-    // The one in the middle of what is promised; a busy machine is let off some more.
+    eprintln!("idle shutdown took {times:?}");
+    // The median; a start_long_command machine gets more time than the promise.
     assert!(times[2] < Duration::from_millis(500), "{times:?}");
 }
 
@@ -67,35 +68,35 @@ fn idle_server_shuts_down_immediately() {
 fn command_outlasting_the_grace_is_killed_with_its_tree() {
     // P1-05
     let mut server = Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "1")]);
-    let (mut client, sleep) = busy(&server);
-    let asked = Instant::now();
+    let (mut client, sleep) = start_long_command(&server);
+    let signalled = Instant::now();
     server.signal("TERM");
     let json = client.answer().json();
     assert_eq!(json["exit_code"], 1, "{json}");
     assert!(json["stderr"].as_str().unwrap().ends_with("was killed: server shutting down"), "{json}");
     assert_eq!(server.wait().code(), Some(0));
-    let took = asked.elapsed();
+    let took = signalled.elapsed();
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
     assert!(processes_with(&sleep).is_empty());
 }
 
 #[test]
 fn second_signal_ends_the_grace() {
-    let mut server = patient();
-    let (mut client, sleep) = busy(&server);
+    let mut server = with_default_grace();
+    let (mut client, sleep) = start_long_command(&server);
     server.signal("TERM");
     assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
-    let asked = Instant::now();
+    let signalled = Instant::now();
     server.signal("TERM");
     assert_eq!(client.answer().json()["exit_code"], 1);
     assert_eq!(server.wait().code(), Some(0));
-    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(4), "{:?}", signalled.elapsed());
     assert!(processes_with(&sleep).is_empty());
 }
 
 #[test]
 fn unrelated_signals_are_ignored() {
-    let server = patient();
+    let server = with_default_grace();
     let log = server.log();
     for name in ["USR1", "USR2", "WINCH", "CHLD", "CONT", "URG", "PIPE"] {
         signal(name, server.init_pid());
@@ -116,14 +117,14 @@ fn both_processes_have_the_program_name() {
 
 #[test]
 fn init_and_server_processes_end_together() {
-    // The process above is killed: the server goes down, as if it had been asked to, and so do the commands.
+    // When the init process is killed, the server shuts down as on SIGTERM, and kills its commands.
     let server = Server::start();
-    let (mut client, sleep) = busy(&server);
+    let (mut client, sleep) = start_long_command(&server);
     signal("KILL", server.init_pid());
     assert_eq!(client.answer().json()["exit_code"], 1);
     assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
     assert!(eventually(|| processes_with(&sleep).is_empty()), "{:?}", processes_with(&sleep));
-    // The server is killed: the process above tells how.
+    // When the server process is killed, the init process exits with 128 plus the signal number.
     let mut server = Server::start();
     signal("KILL", server.pid());
     assert_eq!(server.wait().code(), Some(137));
@@ -137,14 +138,14 @@ fn shutdown_leaves_background_processes_running() {
     assert!(eventually(|| processes_with(&sleep).len() == 2));
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
-    let left = processes_with(&sleep);
-    assert_eq!(left.len(), 2);
-    left.into_iter().for_each(|pid| signal("KILL", pid));
+    let background = processes_with(&sleep);
+    assert_eq!(background.len(), 2);
+    background.into_iter().for_each(|pid| signal("KILL", pid));
 }
 
 #[test]
 fn orphans_are_reaped_and_exit_codes_stay_correct() {
-    // XC-10, and P1-03: many that end at the same moment.
+    // XC-10, P1-03: many orphans exit at the same time.
     let server = Server::start();
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -195,7 +196,8 @@ fn signal_storm_changes_no_response() {
         let _stop = StopOnDrop(stop);
         let pids = format!("{} {}", server.init_pid(), server.pid());
         let storm = format!(
-            "i=0; while [ $i -lt 500 ]; do kill -CHLD {pids}; kill -WINCH {pids}; kill -USR1 {pids}; i=$((i+1)); done"
+            "i=0; while [ $i -lt 500 ]; do \
+             kill -CHLD {pids}; kill -WINCH {pids}; kill -USR1 {pids}; i=$((i+1)); done"
         );
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {

@@ -1,7 +1,8 @@
-//! Standard output that is told while it arrives: the same answer in any buffer, in constant memory, at the reader's pace.
+//! Streamed standard output: the response is the same for any buffer size, uses constant memory, and a slow
+//! reader throttles the command.
 //!
-//! All other tests hold on this path too: `SANDBOX_OUTPUT_BUFFER_BYTES=0 cargo test` has every answer streamed that has any
-//! standard output.
+//! All other tests hold for streamed responses too: `SANDBOX_OUTPUT_BUFFER_BYTES=0 cargo test` streams every
+//! response with any standard output.
 
 use crate::harness::{Server, eventually, own_sleep, processes_with};
 use serde_json::{Value, json};
@@ -13,17 +14,18 @@ use std::time::{Duration, Instant};
 
 const NO_LIMIT: (&str, &str) = ("SANDBOX_MAX_OUTPUT_BYTES", "0");
 
-/// More than this is never held, however much passes.
-const LITTLE_MEMORY_KIB: u64 = 6 << 10;
+/// The server's peak memory, independent of the amount of output.
+const MAX_MEMORY_KIB: u64 = 6 << 10;
 
 #[test]
 fn response_streams_while_the_command_runs_and_keeps_alive() {
     let server = Server::start();
-    let command = "sh -c 'yes | head -c 200000; touch begun; until [ -e go ]; do sleep 0.02; done; echo end; echo e >&2; exit 3'";
+    let command = "sh -c 'yes | head -c 200000; touch begun; until [ -e go ]; do sleep 0.02; done; \
+                   echo end; echo e >&2; exit 3'";
     for _ in 0..2 {
         let mut client = server.connect();
         client.send_command(command);
-        // Before it is let go on, a good part of it is here.
+        // Most of the output arrives before the command may continue.
         let mut early = vec![0; 150_000];
         client.stream.read_exact(&mut early).unwrap();
         let head = String::from_utf8_lossy(&early).into_owned();
@@ -41,8 +43,8 @@ fn response_streams_while_the_command_runs_and_keeps_alive() {
     }
 }
 
-/// Characters of every length, and bytes that are none, in an order that is always the same.
-fn mixture(length: usize) -> Vec<u8> {
+/// Characters of every UTF-8 length mixed with invalid bytes, in a fixed pseudo-random order (xorshift).
+fn mixed_bytes(length: usize) -> Vec<u8> {
     const PIECES: [&[u8]; 12] = [
         b"a",
         "é".as_bytes(),
@@ -77,12 +79,12 @@ fn output_is_the_same_for_any_buffer_size() {
             scope.spawn(move || {
                 let server = Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), NO_LIMIT]);
                 for length in [0, 1, 2, 7, 8, 9, 10, 11, 12, 100, 2047, 2048, 2049, 65_536, 65_545, 200_001] {
-                    let bytes = mixture(length);
-                    fs::write(server.base().join("mixture"), &bytes).unwrap();
-                    let ran = server.execute("cat mixture");
+                    let bytes = mixed_bytes(length);
+                    fs::write(server.base().join("mixed_bytes"), &bytes).unwrap();
+                    let ran = server.execute("cat mixed_bytes");
                     assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
                     assert_eq!((ran.stderr(), ran.exit_code()), ("", 0));
-                    let ran = server.execute("dd if=mixture bs=1021 status=none");
+                    let ran = server.execute("dd if=mixed_bytes bs=1021 status=none");
                     assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
                 }
             });
@@ -93,33 +95,33 @@ fn output_is_the_same_for_any_buffer_size() {
 #[test]
 fn truncation_is_the_same_for_any_buffer_size() {
     // OU-01, OU-08
-    let answers = |buffer: &str, limit: &str| -> Vec<Value> {
+    let responses = |buffer: &str, limit: &str| -> Vec<Value> {
         let server =
             Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), ("SANDBOX_MAX_OUTPUT_BYTES", limit)]);
         let lengths = [0, 9, 10, 11, 999, 1000, 1001, 1003, 5000, 300_000];
-        let answer = |length: usize| {
-            fs::write(server.base().join("mixture"), mixture(length)).unwrap();
-            server.execute("sh -c 'cat mixture; cat mixture >&2; exit 7'").json
+        let response = |length: usize| {
+            fs::write(server.base().join("mixed_bytes"), mixed_bytes(length)).unwrap();
+            server.execute("sh -c 'cat mixed_bytes; cat mixed_bytes >&2; exit 7'").json
         };
-        lengths.map(answer).into()
+        lengths.map(response).into()
     };
     for limit in ["1", "10", "1001", "200000"] {
-        let whole = answers("100000000", limit);
+        let buffered = responses("100000000", limit);
         for buffer in ["0", "65536"] {
-            assert!(answers(buffer, limit) == whole, "{limit} {buffer}");
+            assert!(responses(buffer, limit) == buffered, "{limit} {buffer}");
         }
-        assert!(whole.iter().any(|answer| answer["truncated"] == true), "{limit}");
-        assert!(whole.iter().any(|answer| answer.get("truncated").is_none()), "{limit}");
+        assert!(buffered.iter().any(|response| response["truncated"] == true), "{limit}");
+        assert!(buffered.iter().any(|response| response.get("truncated").is_none()), "{limit}");
     }
 }
 
-/// Reads an answer to its end and keeps only that; returns its last bytes and how many there were.
-fn skim(stream: &mut impl Read) -> (String, u64) {
+/// Reads a chunked response to its end; returns its last 100 bytes and its total length.
+fn drain_response(stream: &mut impl Read) -> (String, u64) {
     let (mut last, mut count) = (Vec::new(), 0);
     let mut piece = vec![0; 1 << 20];
     while !last.ends_with(b"0\r\n\r\n") {
         let length = stream.read(&mut piece).unwrap();
-        assert!(length > 0, "the answer is cut off after {count} bytes");
+        assert!(length > 0, "the response was truncated after {count} bytes");
         count += length as u64;
         last.extend_from_slice(&piece[..length]);
         last.drain(..last.len().saturating_sub(100));
@@ -132,16 +134,16 @@ fn unlimited_output_streams_in_constant_memory() {
     let server = Server::with(&[NO_LIMIT]);
     for (command, least_bytes) in [
         ("sh -c 'yes 0123456789 | head -c 60000000'", 65_000_000),
-        // OU-15: six characters of JSON for each.
+        // OU-15. Each byte becomes six characters of JSON.
         ("head -c 8000000 /dev/zero", 48_000_000),
     ] {
         let mut client = server.connect();
         client.send_command(command);
-        let (end, count) = skim(&mut client.stream);
+        let (end, count) = drain_response(&mut client.stream);
         assert!(end.contains("\",\"stderr\":\"\",\"exit_code\":0}\r\n"), "{end}");
         assert!(count > least_bytes, "{count}");
         let peak = server.peak_memory_kib();
-        assert!(peak < LITTLE_MEMORY_KIB, "{peak} KiB");
+        assert!(peak < MAX_MEMORY_KIB, "{peak} KiB");
     }
     server.execute("echo well").check("well\n", "", 0);
 }
@@ -161,20 +163,20 @@ fn slow_reader_throttles_the_command_not_the_deadline() {
     let mut client = server.connect();
     client.send_command(&format!("sh -c '{sleep} & yes | head -c 500000000; touch after; {sleep}'"));
     assert!(client.wait_for_input() && eventually(|| !processes_with(&sleep).is_empty()));
-    let begun = Instant::now();
-    // Nobody reads. Others are served meanwhile.
+    let started = Instant::now();
+    // This client does not read. Others are served meanwhile.
     server.execute("echo well").check("well\n", "", 0);
     assert!(eventually(|| processes_with(&sleep).is_empty()));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     assert!(!server.base().join("after").exists());
-    let answer = client.answer().json();
-    assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(1)));
-    let stdout = answer["stdout"].as_str().unwrap();
+    let response = client.answer().json();
+    assert_eq!((&response["timed_out"], &response["exit_code"]), (&json!(true), &json!(1)));
+    let stdout = response["stdout"].as_str().unwrap();
     assert!(stdout.len() > 100_000 && stdout.len() < 100_000_000, "{}", stdout.len());
     assert!("y\n".repeat(stdout.len()).starts_with(stdout));
-    assert!(answer["stderr"].as_str().unwrap().ends_with("timed out after 2.0 seconds"));
+    assert!(response["stderr"].as_str().unwrap().ends_with("timed out after 2.0 seconds"));
     let peak = server.peak_memory_kib();
-    assert!(peak < LITTLE_MEMORY_KIB, "{peak} KiB");
+    assert!(peak < MAX_MEMORY_KIB, "{peak} KiB");
 }
 
 #[test]
@@ -182,7 +184,7 @@ fn slow_reader_gets_the_complete_output() {
     let server = Server::with(&[NO_LIMIT]);
     let mut client = server.connect();
     client.send_command("sh -c 'seq 1 1000000; touch after'");
-    // What does not fit into pipe and socket keeps the command from ending.
+    // Output beyond the capacity of the pipe and the socket keeps the command from exiting.
     let mut early = vec![0; 1 << 20];
     client.stream.read_exact(&mut early).unwrap();
     thread::sleep(Duration::from_millis(700));
@@ -203,7 +205,7 @@ fn disconnect_while_streaming_kills_the_command() {
         let mut early = vec![0; 150_000];
         client.stream.read_exact(&mut early).unwrap();
         if reads_all {
-            // All that can be read is read, so nothing is in the way of a quiet farewell.
+            // With no unread data, the connection closes with a FIN instead of a reset.
             assert!(eventually(|| server.base().join("begun").exists()));
             client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
             while client.stream.read(&mut early).is_ok_and(|count| count > 0) {}
@@ -227,9 +229,9 @@ fn half_closed_client_gets_the_whole_stream() {
         client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
         client.stream.shutdown(Shutdown::Write).unwrap();
         let numbers: String = (1..=50_000).map(|number| format!("{number}\n")).collect();
-        let answer = client.answer();
-        assert_eq!(answer.header("content-length"), None);
+        let response = client.answer();
+        assert_eq!(response.header("content-length"), None);
         let expected = json!({ "stdout": numbers + "é€😀\nend\n", "stderr": "", "exit_code": 0 });
-        assert!(answer.json() == expected, "{version}");
+        assert!(response.json() == expected, "{version}");
     }
 }

@@ -1,4 +1,4 @@
-//! The deadline of a command, and what is said of it.
+//! Command timeouts: configuration, the response, and the wording of the timeout sentence.
 
 use crate::harness::{Ran, Server, eventually, lacks, own_sleep, processes_with};
 use crate::python::{Numbers, evaluate};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const ONE_SECOND: &[(&str, &str)] = &[("SANDBOX_EXEC_TIMEOUT_SECONDS", "1")];
 
-/// 0.8 s are promised; the machine of a test may be busy with others.
+/// The promise is 0.8 s; a test machine may be busy.
 const LATE: Duration = Duration::from_secs(3);
 
-/// It took its second, hardly more, and is told so.
+/// The command ran for one second, hardly more, and is reported as timed out.
 #[track_caller]
 fn check_timed_out(ran: &Ran) {
     assert!(ran.took >= Duration::from_secs(1) && ran.took < Duration::from_secs(1) + LATE, "{ran:?}");
@@ -70,24 +70,28 @@ fn output_before_the_deadline_is_kept() {
     let server = Server::with(ONE_SECOND);
     // TO-16
     let ran = server.execute("sh -c 'echo CRITICAL-PROGRESS; echo warn >&2; sleep 20'");
-    let sentence = "Failed to execute command: Command '['sh', '-c', 'echo CRITICAL-PROGRESS; echo warn >&2; sleep 20']' \
+    let sentence = "Failed to execute command: \
+                    Command '['sh', '-c', 'echo CRITICAL-PROGRESS; echo warn >&2; sleep 20']' \
                     timed out after 1.0 seconds";
     let expected = json!({
-        "stdout": "CRITICAL-PROGRESS\n", "stderr": format!("warn\n{sentence}"), "exit_code": 1, "timed_out": true
+        "stdout": "CRITICAL-PROGRESS\n",
+        "stderr": format!("warn\n{sentence}"),
+        "exit_code": 1,
+        "timed_out": true,
     });
     assert_eq!(ran.json, expected);
     // TO-22
     let ran = server.execute("sh -c 'while true; do echo .; sleep 0.3; done'");
     check_timed_out(&ran);
     assert!(ran.stdout().starts_with(".\n.\n"), "{ran:?}");
-    // Cut within a character, and without a line's end.
+    // The output ends within a character and without a line feed.
     let ran = server.execute(r#"sh -c 'printf "a\303" >&2; sleep 20'"#);
     assert!(ran.stderr().starts_with("a\u{fffd}Failed to execute"), "{ran:?}");
 }
 
 #[test]
 fn output_flood_does_not_delay_the_deadline() {
-    // TO-17. Little is kept, so that the time is the deadline's and not that of reading the answer.
+    // TO-17. The output limit is low, so that reading the response does not dominate the time.
     let server =
         Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "1"), ("SANDBOX_MAX_OUTPUT_BYTES", "65536")]);
     thread::scope(|scope| {
@@ -107,7 +111,7 @@ fn output_flood_does_not_delay_the_deadline() {
 #[test]
 fn request_timeout_only_lowers_the_limit() {
     let server = Server::with(ONE_SECOND);
-    for (asked, told) in [
+    for (requested, reported) in [
         ("0.3", "0.3"),
         ("3e-1", "0.3"),
         ("0.25", "0.25"),
@@ -122,10 +126,12 @@ fn request_timeout_only_lowers_the_limit() {
         ("18446744073709551616", "1.0"),
         ("null", "1.0"),
     ] {
-        let answer = server.execute_text(&format!(r#"{{"command":"sleep 20","timeout_seconds":{asked}}}"#));
-        let sentence =
-            format!("Failed to execute command: Command '['sleep', '20']' timed out after {told} seconds");
-        answer.check(200, &json!({ "stdout": "", "stderr": sentence, "exit_code": 1, "timed_out": true }));
+        let response =
+            server.execute_text(&format!(r#"{{"command":"sleep 20","timeout_seconds":{requested}}}"#));
+        let sentence = format!(
+            "Failed to execute command: Command '['sleep', '20']' timed out after {reported} seconds"
+        );
+        response.check(200, &json!({ "stdout": "", "stderr": sentence, "exit_code": 1, "timed_out": true }));
     }
     let ran = server.execute_json(&json!({ "command": "sleep 0.05", "timeout_seconds": 0.9 }));
     ran.check("", "", 0);
@@ -134,7 +140,7 @@ fn request_timeout_only_lowers_the_limit() {
 #[test]
 fn invalid_timeout_is_422_and_nothing_runs() {
     let server = Server::start();
-    for wrong in [
+    for invalid in [
         "0",
         "0.0",
         "-0.0",
@@ -160,9 +166,9 @@ fn invalid_timeout_is_422_and_nothing_runs() {
         "0x1",
         "1_0",
     ] {
-        let answer =
-            server.execute_text(&format!(r#"{{"command":"touch marker","timeout_seconds":{wrong}}}"#));
-        assert_eq!(answer.status, 422, "{wrong}: {answer:?}");
+        let response =
+            server.execute_text(&format!(r#"{{"command":"touch marker","timeout_seconds":{invalid}}}"#));
+        assert_eq!(response.status, 422, "{invalid}: {response:?}");
     }
     assert!(!server.base().join("marker").exists());
 }
@@ -170,7 +176,7 @@ fn invalid_timeout_is_422_and_nothing_runs() {
 #[test]
 fn configured_timeout_parses_like_a_python_float() {
     // CG-04
-    for (value, told) in [
+    for (value, reported) in [
         (" 0.3 ", "0.3"),
         ("0.3\n", "0.3"),
         ("+.3", "0.3"),
@@ -181,21 +187,24 @@ fn configured_timeout_parses_like_a_python_float() {
     ] {
         let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", value)]);
         let ran = server.execute("sleep 20");
-        assert!(ran.stderr().ends_with(&format!(" timed out after {told} seconds")), "{value:?}: {ran:?}");
+        assert!(
+            ran.stderr().ends_with(&format!(" timed out after {reported} seconds")),
+            "{value:?}: {ran:?}"
+        );
         assert_eq!(server.log().lines().count(), 1, "{}", server.log());
     }
 }
 
-/// What the sentences of many commands are, each run with this time.
-fn sentences(server: &Server, questions: &[Value]) -> Vec<String> {
+/// Runs the requests on eight threads; returns the standard error of each.
+fn sentences(server: &Server, requests: &[Value]) -> Vec<String> {
     thread::scope(|scope| {
-        let share = questions.len().div_ceil(8);
-        let threads: Vec<_> = questions
+        let share = requests.len().div_ceil(8);
+        let threads: Vec<_> = requests
             .chunks(share)
-            .map(|questions| {
+            .map(|requests| {
                 scope.spawn(move || {
                     let run = |request: &Value| server.execute_json(request).stderr().to_owned();
-                    questions.iter().map(run).collect::<Vec<_>>()
+                    requests.iter().map(run).collect::<Vec<_>>()
                 })
             })
             .collect();
@@ -206,18 +215,19 @@ fn sentences(server: &Server, questions: &[Value]) -> Vec<String> {
 #[test]
 fn arguments_and_timeouts_print_as_in_python() {
     let server = Server::start();
-    let alphabet: Vec<char> = "'\"\\ab \n\r\t\u{1}\u{7f}\u{80}\u{a0}\u{ad}é\u{301}\u{200b}\u{2028}\u{3000}\u{e000}\u{feff}\u{1f600}\u{10ffff}"
+    let alphabet: Vec<char> = "'\"\\ab \n\r\t\u{1}\u{7f}\u{80}\u{a0}\u{ad}é\u{301}\u{200b}\u{2028}\u{3000}\
+                               \u{e000}\u{feff}\u{1f600}\u{10ffff}"
         .chars()
         .collect();
     let mut numbers = Numbers::new();
     let seed = numbers.0;
-    let quoted = |word: &str| format!(" '{}'", word.replace('\'', r"'\''"));
+    let quoted = |argument: &str| format!(" '{}'", argument.replace('\'', r"'\''"));
     let requests: Vec<Value> = (0..400)
         .map(|_| {
-            let words: String = (0..3).map(|_| quoted(&numbers.text(&alphabet, 6))).collect();
+            let arguments: String = (0..3).map(|_| quoted(&numbers.text(&alphabet, 6))).collect();
             let digits = numbers.below(1_000_000_000);
-            let time: f64 = format!("{digits}1e-{}", 11 + numbers.below(12)).parse().unwrap();
-            json!({ "command": format!("sh -c 'sleep 20'{words}"), "timeout_seconds": time })
+            let timeout: f64 = format!("{digits}1e-{}", 11 + numbers.below(12)).parse().unwrap();
+            json!({ "command": format!("sh -c 'sleep 20'{arguments}"), "timeout_seconds": timeout })
         })
         .collect();
     let expression = "f\"Failed to execute command: Command '{shlex.split(x['command'])}' \
@@ -233,7 +243,8 @@ fn program_names_print_every_character_as_in_python() {
     if lacks("python3") {
         return;
     }
-    // Names too long to exist, of 5000 characters and more. What Python's version of Unicode does not know is left out.
+    // Names of 5000 characters and more, too long to exist (ENAMETOOLONG). Characters that are unassigned in Python's
+    // version of Unicode are excluded.
     let starts: Vec<Value> = (0..0x11_0000).step_by(5000).map(Value::from).collect();
     let names = "'/' + 'x' * 5000 + ''.join(c for c in map(chr, range(x, min(x + 5000, 0x110000))) \
                  if c != '\\0' and unicodedata.category(c) not in ('Cn', 'Cs'))";

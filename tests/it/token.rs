@@ -1,4 +1,4 @@
-//! The optional token: who gets in, and who can learn it.
+//! The optional token: which requests need it, and that neither commands nor the log reveal it.
 
 use crate::harness::{Answer, Server};
 use serde_json::json;
@@ -43,9 +43,9 @@ fn without_the_token_only_health_is_served() {
     ];
     for target in targets {
         for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"] {
-            let answer = server.request(method, target, &[], b"");
-            assert_eq!(answer.status, 401, "{method} {target}");
-            assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {target}");
+            let response = server.request(method, target, &[], b"");
+            assert_eq!(response.status, 401, "{method} {target}");
+            assert_eq!(response.header("www-authenticate"), Some("Bearer"), "{method} {target}");
         }
     }
     assert_eq!(execute(&server, "touch ran", &[]).status, 401);
@@ -77,8 +77,8 @@ fn either_header_grants_access() {
     let server = server();
     let behind_a_router = [("Authorization", "Bearer of-the-router"), ("X-API-Key", SECRET)];
     for headers in [WITH_TOKEN, &[("X-API-Key", SECRET)], &behind_a_router] {
-        let answer = execute(&server, "echo in", headers);
-        answer.check(200, &json!({ "stdout": "in\n", "stderr": "", "exit_code": 0 }));
+        let response = execute(&server, "echo in", headers);
+        response.check(200, &json!({ "stdout": "in\n", "stderr": "", "exit_code": 0 }));
     }
 }
 
@@ -100,12 +100,13 @@ fn token_is_hidden_from_commands_and_the_log() {
         server.pid(),
         server.init_pid()
     );
-    let answer = execute(&server, &format!("sh -c \"{script}\""), WITH_TOKEN);
-    let text = String::from_utf8(answer.body).unwrap();
+    let response = execute(&server, &format!("sh -c \"{script}\""), WITH_TOKEN);
+    let text = String::from_utf8(response.body).unwrap();
     assert!(text.contains("PATH=") && text.contains("serve"), "{text}");
     assert!(!text.contains(SECRET), "{text}");
     assert!(!text.contains("SANDBOX_PARENT_PID=\u{0}") && !server.log().contains(SECRET));
-    // The memory is looked into as root, whom nothing can forbid it: the kernel's view of the environment must be clean.
+    // The tests may run as root, who can read any process: the environment that the kernel shows must not contain
+    // the token.
     for pid in [server.pid(), server.init_pid()] {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&environment).contains(SECRET));
