@@ -1,5 +1,4 @@
-//! Ways to get away from the kill, and that none works: not at the deadline, not when the client is gone, not when the
-//! server stops. And that nobody else is hit.
+//! Escape techniques: none survives the deadline, a disconnect or shutdown, and no unrelated process is killed.
 
 use crate::harness::{
     Client, Server, StopOnDrop, TempDir, binary, eventually, lacks, own_sleep, processes_with,
@@ -14,48 +13,60 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is promised after a deadline, for the time in the middle: a noisy machine delays some, a fault delays all.
+/// The promised delay after a deadline, for the median: a noisy machine delays some commands, a fault delays all.
 const PROMISED: Duration = Duration::from_millis(800);
-/// For a single one.
+/// The bound for each command.
 const LATE: Duration = Duration::from_secs(3);
 
-/// One technique. In the text SLEEP stands for a sleep of 30 s that no other test has, and `$1` (or the first argument) for
-/// its number, so that every process whose command line has the number is one of this row's.
+/// One escape technique. In the script, SLEEP is replaced by a sleep of 30 s with a duration unique to the attempt.
+/// That duration, the attempt's id, is also `$1` (or the first argument): a command line that contains it belongs
+/// to this attempt.
 struct Escape {
     name: &'static str,
     interpreter: &'static str,
-    text: &'static str,
-    seen: Seen,
+    script: &'static str,
+    evidence: Evidence,
 }
 
-/// How those that try are seen.
-enum Seen {
-    /// At least so many processes with the number.
+/// How escaped processes are detected.
+enum Evidence {
+    /// At least this many processes have the id in their command line.
     Processes(usize),
-    /// A file named `beat-` and the number that grows for as long as one lives.
-    Beat,
+    /// The file `beat-<id>` grows while any process is alive.
+    Heartbeat,
 }
-use Seen::{Beat, Processes};
+use Evidence::{Heartbeat, Processes};
 
-const fn escape(name: &'static str, interpreter: &'static str, seen: Seen, text: &'static str) -> Escape {
-    Escape { name, interpreter, text, seen }
+const fn escape(
+    name: &'static str,
+    interpreter: &'static str,
+    evidence: Evidence,
+    script: &'static str,
+) -> Escape {
+    Escape { name, interpreter, script, evidence }
 }
 
 impl Escape {
-    /// A chain that is started again and again is chased for a bounded time; on a busy machine it may be ahead once.
+    /// The server scans for a chain of short-lived processes for a bounded time. On a busy machine the chain may
+    /// outrun it once.
     fn tries(&self) -> usize {
-        match self.seen {
+        match self.evidence {
             Processes(_) => 1,
-            Beat => 2,
+            Heartbeat => 2,
         }
     }
 }
 
 const ESCAPES: &[Escape] = &[
-    escape("a session of its own", "sh", Processes(3), "setsid SLEEP & SLEEP"),
-    escape("a session of an orphan", "sh", Processes(3), "setsid -f SLEEP; SLEEP"),
+    escape("a separate session", "sh", Processes(3), "setsid SLEEP & SLEEP"),
+    escape("an orphan in a separate session", "sh", Processes(3), "setsid -f SLEEP; SLEEP"),
     escape("nohup", "sh", Processes(3), "nohup setsid SLEEP >/dev/null 2>&1 & SLEEP"),
-    escape("pipes held from another session", "sh", Processes(3), "(setsid SLEEP 2>&1 &); echo held; SLEEP"),
+    escape(
+        "pipes held open from another session",
+        "sh",
+        Processes(3),
+        "(setsid SLEEP 2>&1 &); echo held; SLEEP",
+    ),
     escape(
         "a daemon",
         "python3",
@@ -69,64 +80,69 @@ const ESCAPES: &[Escape] = &[
     ),
     escape("no environment", "sh", Processes(2), "env -i SLEEP & wait"),
     escape("no environment, another session", "sh", Processes(2), "env -i setsid SLEEP & wait"),
-    escape("no environment, an orphan's session", "sh", Processes(3), "env -i setsid -f SLEEP; SLEEP"),
     escape(
-        "another program without environment",
+        "no environment, an orphan in another session",
+        "sh",
+        Processes(3),
+        "env -i setsid -f SLEEP; SLEEP",
+    ),
+    escape(
+        "another program without an environment",
         "perl",
         Processes(2),
         "use POSIX; %ENV = (); if (!fork) { setsid; exit if fork; exec 'SLEEP' } sleep 30",
     ),
     escape(
-        "a program that replaces itself for ever",
+        "a program that re-executes itself endlessly",
         "perl",
-        Beat,
+        Heartbeat,
         "use POSIX; if (!$ARGV[1]) { if (fork) { sleep 30 } setsid; exit if fork; }\n\
          %ENV = (); open F, '>>', \"beat-$ARGV[0]\"; syswrite F, '.'; exec $^X, $0, $ARGV[0], 1",
     ),
     escape(
-        "deaf to signals",
+        "ignored signals",
         "sh",
         Processes(3),
         "trap '' TERM INT HUP QUIT; setsid sh -c 'while :; do SLEEP; done' & while :; do SLEEP; done",
     ),
     escape("stopped", "sh", Processes(4), "setsid sh -c 'SLEEP & kill -STOP $$' & SLEEP"),
     escape(
-        "a stopped orphan without environment",
+        "a stopped orphan without an environment",
         "sh",
         Processes(4),
         "env -i setsid -f sh -c 'SLEEP & kill -STOP $$; wait'; SLEEP",
     ),
-    escape("a chain of forks", "perl", Beat, CHAIN),
-    escape("a chain of forks without environment", "sh", Beat, CHAIN_WITHOUT_ENVIRONMENT),
+    escape("a chain of forks", "perl", Heartbeat, CHAIN),
+    escape("a chain of forks without an environment", "sh", Heartbeat, CHAIN_WITHOUT_ENVIRONMENT),
     escape(
-        "a bomb of sixty-four sessions",
+        "a burst of sixty-four sessions",
         "perl",
         Processes(64),
         "use POSIX; for (1..6) { fork || setsid } sleep 30",
     ),
     escape(
-        "a bomb of sixty-four orphans without environment",
+        "a burst of sixty-four orphans without an environment",
         "sh",
         Processes(64),
         "env -i setsid -f perl -e 'use POSIX; for (1..6) { fork || setsid } exec \"SLEEP\"'; SLEEP",
     ),
     escape("job control", "bash", Processes(4), "set -m; SLEEP & SLEEP & SLEEP & wait"),
     escape(
-        "a tree fifty deep",
+        "a tree fifty levels deep",
         "perl",
         Processes(50),
         "use POSIX; for (1..50) { if (fork) { wait; exit } setsid if $_ % 3 == 0 } sleep 30",
     ),
     escape(
-        "a tree whose middle has gone",
+        "a tree whose intermediate processes have exited",
         "perl",
         Processes(2),
         "use POSIX; $top = $$; for (1..20) { if (fork) { sleep 30 if $$ == $top; exit } setsid } sleep 30",
     ),
     escape(
-        "another name",
+        "a misleading process name",
         "perl",
-        Beat,
+        Heartbeat,
         "use POSIX; open F, '>>', \"beat-$ARGV[0]\"; if (fork) { sleep 30 } setsid; exit if fork;\n\
          $0 = 'init) S 1 1 1'; for (1..12000) { syswrite F, '.'; select undef, undef, undef, 0.005 }",
     ),
@@ -139,10 +155,10 @@ const ESCAPES: &[Escape] = &[
          for _ in range(50): threading.Thread(target=time.sleep, args=(30,)).start()",
     ),
     escape(
-        "a first thread that has ended",
+        "a main thread that has exited",
         "python3",
-        Beat,
-        // exit(2) ends one thread.
+        Heartbeat,
+        // exit(2), system call 60, ends only the calling thread.
         "import ctypes, os, threading, time\n\
          if os.fork(): time.sleep(30)\n\
          os.setsid()\n\
@@ -154,69 +170,69 @@ const ESCAPES: &[Escape] = &[
          ctypes.CDLL(None).syscall(60, 0)",
     ),
     escape(
-        "a sibling of the leader",
+        "a sibling of the child",
         "perl",
         Processes(2),
-        // clone(2) with CLONE_PARENT: a child of the server.
+        // clone(2), system call 56, with CLONE_PARENT: the new process is a child of the server.
         "use POSIX; if (!syscall(56, 0x8011, 0, 0, 0, 0)) { setsid; sleep 30 } sleep 30",
     ),
     escape(
-        "a sibling of the leader without environment",
+        "a sibling of the child without an environment",
         "perl",
         Processes(2),
         "use POSIX; if (!syscall(56, 0x8011, 0, 0, 0, 0)) { setsid; %ENV = (); exec 'SLEEP' } sleep 30",
     ),
 ];
 
-// They end after a minute, should one get away.
+// Each ends after a minute, in case one escapes.
 const CHAIN: &str = "use POSIX; open F, '>>', \"beat-$ARGV[0]\"; if (fork) { sleep 30 }\n\
                      while (time < $^T + 60) { setsid; syswrite F, '.'; exit if fork }";
 const CHAIN_WITHOUT_ENVIRONMENT: &str = "env -i setsid -f perl -e 'use POSIX; open F, \">>\", \"beat-$ARGV[0]\";\n\
-                                         while (time < $^T + 60) { setsid; syswrite F, \".\"; exit if fork }' $1; SLEEP";
+     while (time < $^T + 60) { setsid; syswrite F, \".\"; exit if fork }' $1; SLEEP";
 
-/// One try of one technique.
+/// One attempt with one technique.
 struct Attempt {
     escape: &'static Escape,
     base: PathBuf,
-    number: String,
+    id: String,
     command: String,
 }
 
 impl Attempt {
     fn new(server: &Server, escape: &'static Escape) -> Self {
         let sleep = own_sleep(30);
-        let number = sleep.trim_start_matches("sleep ").to_owned();
-        fs::write(server.base().join(format!("text-{number}")), escape.text.replace("SLEEP", &sleep))
+        let id = sleep.trim_start_matches("sleep ").to_owned();
+        fs::write(server.base().join(format!("script-{id}")), escape.script.replace("SLEEP", &sleep))
             .unwrap();
-        let command = format!("{} text-{number} {number}", escape.interpreter);
-        Self { escape, base: server.base().to_owned(), number, command }
+        let command = format!("{} script-{id} {id}", escape.interpreter);
+        Self { escape, base: server.base().to_owned(), id, command }
     }
 
     fn beats(&self) -> u64 {
-        fs::metadata(self.base.join(format!("beat-{}", self.number))).map_or(0, |file| file.len())
+        fs::metadata(self.base.join(format!("beat-{}", self.id))).map_or(0, |file| file.len())
     }
 
-    /// Whether the technique has been used.
-    fn is_out(&self) -> bool {
-        match self.escape.seen {
-            Processes(least) => processes_with(&self.number).len() >= least,
-            Beat => self.beats() > 3,
+    /// Whether the processes have escaped.
+    fn has_escaped(&self) -> bool {
+        match self.escape.evidence {
+            Processes(least) => processes_with(&self.id).len() >= least,
+            Heartbeat => self.beats() > 3,
         }
     }
 
     fn wait_for_escape(&self) {
         assert!(
-            eventually(|| self.is_out()),
-            "{}: it did not happen: {:?}",
+            eventually(|| self.has_escaped()),
+            "{}: did not escape: {:?}",
             self.escape.name,
-            processes_with(&self.number)
+            processes_with(&self.id)
         );
     }
 
-    /// Whether nobody is there soon.
-    fn is_over(&self) -> bool {
-        eventually(|| processes_with(&self.number).is_empty())
-            && (!matches!(self.escape.seen, Beat) || eventually(|| !self.is_beating()))
+    /// Waits until every process has ended; whether that happened.
+    fn wait_until_dead(&self) -> bool {
+        eventually(|| processes_with(&self.id).is_empty())
+            && (!matches!(self.escape.evidence, Heartbeat) || eventually(|| !self.is_beating()))
     }
 
     fn is_beating(&self) -> bool {
@@ -225,26 +241,26 @@ impl Attempt {
         self.beats() != before
     }
 
-    /// Nobody is there any more; it is not waited for.
+    /// Every process is dead now, without waiting.
     fn check_no_survivors(&self) {
         let before = self.beats();
-        let survivors = processes_with(&self.number);
+        let survivors = processes_with(&self.id);
         assert!(survivors.is_empty(), "{}: {survivors:?}", self.escape.name);
-        if matches!(self.escape.seen, Beat) {
+        if matches!(self.escape.evidence, Heartbeat) {
             thread::sleep(Duration::from_millis(100));
-            assert_eq!(self.beats(), before, "{}: it still writes", self.escape.name);
+            assert_eq!(self.beats(), before, "{}: still writing", self.escape.name);
         }
     }
 }
 
-/// Those whose interpreter is here.
-fn possible_escapes() -> Vec<&'static Escape> {
+/// The techniques whose interpreter is installed.
+fn available_escapes() -> Vec<&'static Escape> {
     ESCAPES.iter().filter(|escape| !lacks(escape.interpreter)).collect()
 }
 
-/// Has the work done for every technique, four at a time: they are rude to the machine, too.
+/// Runs `work` for every technique. Only four at a time, since some load the machine heavily.
 fn for_each_escape(work: impl Fn(&'static Escape) + Sync) {
-    let next = Mutex::new(possible_escapes().into_iter());
+    let next = Mutex::new(available_escapes().into_iter());
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -259,29 +275,29 @@ fn for_each_escape(work: impl Fn(&'static Escape) + Sync) {
 
 #[test]
 fn nothing_survives_the_deadline_and_the_response_is_on_time() {
-    // TO-07, and much more
+    // TO-07
     let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "2.5")]);
     let deadline = Duration::from_millis(2500);
     let times = Mutex::new(Vec::new());
     for_each_escape(|escape| {
-        // `None`: the machine was too busy to let it happen before the deadline.
-        let try_it = || {
+        // `None` if the machine was too busy for the escape to happen before the deadline.
+        let run_once = || {
             let attempt = Attempt::new(&server, escape);
-            let (is_out, ran) = thread::scope(|scope| {
+            let (has_escaped, ran) = thread::scope(|scope| {
                 let ran = scope.spawn(|| server.execute(&attempt.command));
-                let mut is_out = false;
+                let mut has_escaped = false;
                 eventually(|| {
-                    is_out = attempt.is_out();
-                    is_out || ran.is_finished()
+                    has_escaped = attempt.has_escaped();
+                    has_escaped || ran.is_finished()
                 });
-                (is_out, ran.join().unwrap())
+                (has_escaped, ran.join().unwrap())
             });
-            is_out.then_some((attempt, ran))
+            has_escaped.then_some((attempt, ran))
         };
-        let tried = || (0..3).find_map(|_| try_it()).expect(escape.name);
-        let (mut attempt, mut ran) = tried();
+        let run = || (0..3).find_map(|_| run_once()).expect(escape.name);
+        let (mut attempt, mut ran) = run();
         if escape.tries() > 1 && attempt.is_beating() {
-            (attempt, ran) = tried();
+            (attempt, ran) = run();
         }
         attempt.check_no_survivors();
         assert_eq!(ran.json["timed_out"], true, "{}: {ran:?}", escape.name);
@@ -291,7 +307,7 @@ fn nothing_survives_the_deadline_and_the_response_is_on_time() {
     });
     let mut times = times.into_inner().unwrap();
     times.sort();
-    eprintln!("after the deadline: {times:?}");
+    eprintln!("responses after the deadline: {times:?}");
     assert!(times[times.len() / 2].0 < PROMISED, "{times:?}");
 }
 
@@ -301,40 +317,40 @@ fn nothing_survives_a_disconnect() {
     let server = Server::start();
     let slowest = Mutex::new(Duration::ZERO);
     for_each_escape(|escape| {
-        for how in [Leave::Reset, Leave::Close] {
-            let leave = || {
+        for how in [Disconnect::Reset, Disconnect::Close] {
+            let disconnect = || {
                 let attempt = Attempt::new(&server, escape);
                 let mut client = server.connect();
-                if how == Leave::Reset {
-                    // An answer that nobody has read makes the kernel reset the connection when it is closed (tcp(7)).
+                if how == Disconnect::Reset {
+                    // Closing a socket with unread data makes the kernel reset the connection (tcp(7)).
                     client.send_request("GET", "/", &[], b"");
                 }
                 client.send_command(&attempt.command);
                 attempt.wait_for_escape();
-                let left = Instant::now();
+                let disconnected = Instant::now();
                 drop(client);
-                attempt.is_over().then(|| left.elapsed())
+                attempt.wait_until_dead().then(|| disconnected.elapsed())
             };
-            let took = (0..escape.tries()).find_map(|_| leave()).expect(escape.name);
+            let took = (0..escape.tries()).find_map(|_| disconnect()).expect(escape.name);
             let mut slowest = slowest.lock().unwrap();
             *slowest = took.max(*slowest);
         }
     });
     let slowest = slowest.into_inner().unwrap();
-    eprintln!("after the client: {slowest:?} at most");
+    eprintln!("at most {slowest:?} after the disconnect");
     assert!(slowest < LATE, "{slowest:?}");
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leave {
+enum Disconnect {
     Reset,
     Close,
 }
 
 #[test]
 fn nothing_survives_shutdown() {
-    // Four at a time, so that each is looked for while others flee.
-    for escapes in possible_escapes().chunks(4) {
+    // Four at a time, so that the server looks for each while the others escape.
+    for escapes in available_escapes().chunks(4) {
         let mut server = Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "0")]);
         let attempts: Vec<_> = escapes.iter().map(|escape| Attempt::new(&server, escape)).collect();
         let clients: Vec<Client> = attempts
@@ -348,8 +364,8 @@ fn nothing_survives_shutdown() {
             .collect();
         server.signal("TERM");
         for mut client in clients {
-            let answer = client.answer();
-            assert_eq!(answer.json()["exit_code"], 1, "{answer:?}");
+            let response = client.answer();
+            assert_eq!(response.json()["exit_code"], 1, "{response:?}");
         }
         assert!(server.wait().success());
         attempts.iter().for_each(Attempt::check_no_survivors);
@@ -378,17 +394,17 @@ fn port_is_free_again_after_the_deadline() {
 fn earlier_background_processes_survive_a_later_deadline() {
     let server = Server::start();
     let sleep = own_sleep(60);
-    for left in ["SLEEP &", "setsid SLEEP &", "env -i setsid -f SLEEP", "env -i SLEEP &"] {
-        let ran = server.execute(&format!("sh -c '{}'", left.replace("SLEEP", &sleep)));
+    for script in ["SLEEP &", "setsid SLEEP &", "env -i setsid -f SLEEP", "env -i SLEEP &"] {
+        let ran = server.execute(&format!("sh -c '{}'", script.replace("SLEEP", &sleep)));
         assert_eq!(ran.exit_code(), 0, "{ran:?}");
     }
     assert!(eventually(|| processes_with(&sleep).len() == 4));
-    let left = processes_with(&sleep);
+    let background = processes_with(&sleep);
     let run = |command: &str| {
         server.execute_json(&json!({ "command": command, "timeout_seconds": 0.05 }));
     };
     run("sh -c 'env -i setsid -f sleep 40; sleep 40'");
-    // So many that each number comes again.
+    // Enough commands to reuse every execution tag.
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| (0..70).for_each(|_| server.execute("true").check("", "", 0)));
@@ -397,20 +413,20 @@ fn earlier_background_processes_survive_a_later_deadline() {
     for _ in 0..10 {
         run("sh -c 'setsid sleep 40 & sleep 40'");
     }
-    assert_eq!(processes_with(&sleep), left);
-    for pid in left {
+    assert_eq!(processes_with(&sleep), background);
+    for pid in background {
         server.execute(&format!("kill -9 {pid}")).check("", "", 0);
     }
 }
 
 #[test]
 fn running_command_keeps_its_execution_tag() {
-    // Its number would come again after 512 others, and it has nothing but that number.
+    // Tags repeat after 512 executions, and without an environment the tag is all that identifies these processes.
     let server = Server::start();
     thread::scope(|scope| {
         let sleep = own_sleep(4);
         let command = format!("env -i sh -c 'setsid -f {sleep}; {sleep}; echo safe'");
-        let safe = scope.spawn({
+        let long = scope.spawn({
             let server = &server;
             move || server.execute(&command)
         });
@@ -422,7 +438,7 @@ fn running_command_keeps_its_execution_tag() {
                 }
             });
         }
-        safe.join().unwrap().check("safe\n", "", 0);
+        long.join().unwrap().check("safe\n", "", 0);
     });
 }
 
@@ -431,14 +447,15 @@ fn one_server_never_kills_processes_of_another() {
     let (one, other) = (Server::start(), Server::start());
     let sleep = own_sleep(60);
     for server in [&one, &other] {
-        for left in ["SLEEP &", "env -i setsid -f SLEEP"] {
-            assert_eq!(server.execute(&format!("sh -c '{}'", left.replace("SLEEP", &sleep))).exit_code(), 0);
+        for script in ["SLEEP &", "env -i setsid -f SLEEP"] {
+            let command = format!("sh -c '{}'", script.replace("SLEEP", &sleep));
+            assert_eq!(server.execute(&command).exit_code(), 0);
         }
     }
     assert!(eventually(|| processes_with(&sleep).len() == 4));
-    let left = processes_with(&sleep);
+    let background = processes_with(&sleep);
     thread::scope(|scope| {
-        let safe = scope.spawn(|| other.execute("env -i sh -c 'setsid -f sleep 3; sleep 3; echo safe'"));
+        let unrelated = scope.spawn(|| other.execute("env -i sh -c 'setsid -f sleep 3; sleep 3; echo safe'"));
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..8 {
@@ -447,33 +464,34 @@ fn one_server_never_kills_processes_of_another() {
                 }
             });
         }
-        assert_eq!(safe.join().unwrap().stdout(), "safe\n");
+        assert_eq!(unrelated.join().unwrap().stdout(), "safe\n");
     });
-    assert_eq!(processes_with(&sleep), left);
+    assert_eq!(processes_with(&sleep), background);
     assert_eq!((one.get("/").status, other.get("/").status), (200, 200));
-    for pid in left {
+    for pid in background {
         one.execute(&format!("kill -9 {pid}")).check("", "", 0);
     }
 }
 
 #[test]
 fn rapid_pid_reuse_never_kills_unrelated_processes() {
-    // TO-19. Each pid namespace has its own largest pid (pid_max in proc_sys_kernel(5)) on kernels that can do this at all.
-    const SMALL: &str = "echo 400 > /proc/sys/kernel/pid_max && exec \"$0\"";
-    let try_it = |script: &str| {
+    // TO-19. On kernels that support it, each pid namespace has its own pid_max (proc_sys_kernel(5)).
+    const SMALL_PID_MAX: &str = "echo 400 > /proc/sys/kernel/pid_max && exec \"$0\"";
+    let in_pid_namespace = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script]);
         command
     };
-    let outside = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
-    let tried = try_it("test $$ = 1 && echo 400 > /proc/sys/kernel/pid_max").output().unwrap();
-    if !tried.status.success() || fs::read_to_string("/proc/sys/kernel/pid_max").unwrap() != outside {
-        eprintln!("skipped: a pid namespace of its own can not be had here: {tried:?}");
-        fs::write("/proc/sys/kernel/pid_max", outside).unwrap_or_default();
+    let pid_max = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
+    let output = in_pid_namespace("test $$ = 1 && echo 400 > /proc/sys/kernel/pid_max").output().unwrap();
+    if !output.status.success() || fs::read_to_string("/proc/sys/kernel/pid_max").unwrap() != pid_max {
+        eprintln!("skipped: no pid namespace with its own pid_max is available: {output:?}");
+        // The kernel has only one pid_max, and the attempt may have changed it.
+        fs::write("/proc/sys/kernel/pid_max", pid_max).unwrap_or_default();
         return;
     }
     let base = TempDir::new();
-    let mut command = try_it(SMALL);
+    let mut command = in_pid_namespace(SMALL_PID_MAX);
     command.arg(binary().get_program()).env("SANDBOX_BASE_DIR", base.path());
     let server = &Server::from_command(command, base);
     let stop = &AtomicBool::new(false);
@@ -493,14 +511,14 @@ fn rapid_pid_reuse_never_kills_unrelated_processes() {
             })
             .collect();
         for escape in ["sh -c 'setsid sleep 1 & sleep 1'", "env -i sh -c 'setsid -f sleep 1; sleep 1'"] {
-            let late = json!({ "command": escape, "timeout_seconds": 0.05 });
-            scope.spawn(move || until_stopped(&|| drop(server.execute_json(&late))));
+            let request = json!({ "command": escape, "timeout_seconds": 0.05 });
+            scope.spawn(move || until_stopped(&|| drop(server.execute_json(&request))));
         }
         for _ in 0..4 {
-            for innocent in ["sh -c 'sleep 2; echo safe'", "setsid -w env -i sh -c 'sleep 2; echo safe'"]
+            for unrelated in ["sh -c 'sleep 2; echo safe'", "setsid -w env -i sh -c 'sleep 2; echo safe'"]
                 .map(String::from)
             {
-                scope.spawn(move || server.execute(&innocent).check("safe\n", "", 0));
+                scope.spawn(move || server.execute(&unrelated).check("safe\n", "", 0));
             }
             server.execute("sh -c 'sleep 2; echo safe'").check("safe\n", "", 0);
         }
@@ -508,5 +526,5 @@ fn rapid_pid_reuse_never_kills_unrelated_processes() {
         short.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
     });
     eprintln!("{count} short commands among 400 pids");
-    assert!(count > 400, "pids were not used again: {count}");
+    assert!(count > 400, "pids were not reused: {count} commands");
 }

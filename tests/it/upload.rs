@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const TYPE: &str = "multipart/form-data; boundary=BB";
 
-/// A part with this Content-Disposition behind `form-data`.
+/// A part with these Content-Disposition parameters.
 fn part(parameters: &str, content: &str) -> String {
     format!("--BB\r\nContent-Disposition: form-data{parameters}\r\n\r\n{content}\r\n")
 }
@@ -26,23 +26,23 @@ fn send(server: &Server, body: impl AsRef<[u8]>) -> Answer {
 }
 
 #[track_caller]
-fn check_uploaded(answer: &Answer, name: &str) {
-    answer.check(200, &json!({ "message": format!("File '{name}' uploaded successfully.") }));
+fn check_uploaded(response: &Answer, name: &str) {
+    response.check(200, &json!({ "message": format!("File '{name}' uploaded successfully.") }));
 }
 
-/// It was refused, in the words that clients know.
+/// The upload was rejected with the compatible wording.
 #[track_caller]
-fn check_failed(answer: &Answer, status: u16, why: &str) {
-    answer.check(status, &json!({ "message": format!("File upload failed: {why}") }));
+fn check_failed(response: &Answer, status: u16, why: &str) {
+    response.check(status, &json!({ "message": format!("File upload failed: {why}") }));
 }
 
 #[track_caller]
-fn check_no_file(answer: &Answer) {
+fn check_no_file(response: &Answer) {
     let detail = json!([{ "type": "missing", "loc": ["body", "file"], "msg": "Field required" }]);
-    answer.check(422, &json!({ "detail": detail }));
+    response.check(422, &json!({ "detail": detail }));
 }
 
-/// Every path below the directory, with the temporary ones.
+/// Every path below the directory, including temporary files.
 fn all_paths(directory: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -96,16 +96,16 @@ fn name_outside_the_base_directory_is_denied() {
     }
     check_nothing_written(&server);
     assert!(!server.base().parent().unwrap().join("evil").exists());
-    // Written as a client that escapes quotes and line ends would.
+    // Quotes and line breaks are escaped as browsers do it.
     for (name, stored) in
         [("..%2fevil", "..%2fevil"), ("q%22q", "q\"q"), ("n%0D%0An", "n\r\nn"), ("%41", "%41")]
     {
         check_uploaded(&server.upload(name, b"x"), stored);
         assert!(server.base().join(stored).exists(), "{name}");
     }
-    // A backslash before a character that needs none is itself.
-    let answer = server.upload("..\\evil", b"x");
-    assert!(matches!(answer.status, 200 | 403), "{answer:?}");
+    // A backslash before any other character is literal.
+    let response = server.upload("..\\evil", b"x");
+    assert!(matches!(response.status, 200 | 403), "{response:?}");
     assert!(!server.base().parent().unwrap().join("evil").exists());
 }
 
@@ -157,16 +157,16 @@ fn existing_non_files_are_not_replaced() {
         (&long, &format!("[Errno 36] File name too long: '{long}'")),
         (&format!("new/{long}"), &format!("[Errno 36] File name too long: 'new/{long}'")),
     ] {
-        let asked = Instant::now();
-        let answer = server.upload(name, b"x");
-        assert_eq!(answer.status, 400, "{name}");
-        let said = answer.json()["message"].as_str().unwrap().to_owned();
-        // A FIFO is no directory; what matters there is that it is refused.
+        let started = Instant::now();
+        let response = server.upload(name, b"x");
+        assert_eq!(response.status, 400, "{name}");
+        let message = response.json()["message"].as_str().unwrap().to_owned();
+        // The reason for a FIFO or a socket may differ; it only has to be rejected.
         if !name.starts_with("fifo") && name != "socket" {
-            assert_eq!(said, format!("File upload failed: {why}"), "{name}");
+            assert_eq!(message, format!("File upload failed: {why}"), "{name}");
         }
-        assert!(said.starts_with("File upload failed: "), "{said}");
-        assert!(asked.elapsed() < Duration::from_secs(2), "{name}");
+        assert!(message.starts_with("File upload failed: "), "{message}");
+        assert!(started.elapsed() < Duration::from_secs(2), "{name}");
         assert_eq!(all_paths(base), before, "{name}");
     }
     assert_eq!(fs::read_to_string(base.join("f.txt")).unwrap(), "old");
@@ -215,12 +215,12 @@ fn boundary_lookalikes_are_content() {
 fn missing_boundary_is_rejected_in_bounded_time_and_memory() {
     // UP-11
     let server = Server::start();
-    // The second looks like the beginning of a boundary all the time.
+    // The second filler starts a partial boundary match over and over.
     for filler in ["x", "\r\n--B"] {
         let body = filler.repeat((32 << 20) / filler.len());
         let started = Instant::now();
-        let answer = send(&server, body);
-        answer.check(400, &json!({ "detail": "the form ends before its closing boundary" }));
+        let response = send(&server, body);
+        response.check(400, &json!({ "detail": "the form ends before its closing boundary" }));
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
     assert!(server.peak_memory_kib() < 16 << 10, "{} KiB", server.peak_memory_kib());
@@ -233,14 +233,14 @@ fn part_headers_and_part_count_are_bounded() {
     let server = Server::start();
     let large = "the head of a part is too large";
     let many = "the form has too many parts";
-    for (body, words) in [
+    for (body, message) in [
         (form(&[format!("--BB\r\nX: {}\r\n\r\nx\r\n", "y".repeat(10 << 20))]), large),
         (form(&[format!("--BB\r\n{}\r\nx\r\n", "X: y\r\n".repeat(100_000))]), large),
         (format!("--BB\r\n{}", "y".repeat(1 << 20)), large),
         (form(&[part(&format!("; name=\"file\"; filename=\"{}\"", "a/".repeat(20_000)), "x")]), large),
         ("--BB\r\n\r\n\r\n".repeat(100_000), many),
     ] {
-        send(&server, body).check(400, &json!({ "detail": words }));
+        send(&server, body).check(400, &json!({ "detail": message }));
     }
     assert!(server.peak_memory_kib() < 16 << 10, "{} KiB", server.peak_memory_kib());
     check_nothing_written(&server);
@@ -295,8 +295,8 @@ fn body_that_is_not_a_form_is_rejected() {
     for content_type in
         ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"\""]
     {
-        let answer = server.upload_body(content_type, file.as_bytes());
-        answer.check(400, &json!({ "detail": "the content type names no multipart boundary" }));
+        let response = server.upload_body(content_type, file.as_bytes());
+        response.check(400, &json!({ "detail": "the content type names no multipart boundary" }));
     }
     for content_type in [
         format!("multipart/form-data; boundary={}", "B".repeat(71)),
@@ -306,8 +306,8 @@ fn body_that_is_not_a_form_is_rejected() {
         "multipart/form-data; boundary=Bé".to_owned(),
         "multipart/form-data boundary=BB".to_owned(),
     ] {
-        let answer = server.upload_body(&content_type, file.as_bytes());
-        assert!(matches!(answer.status, 400 | 422), "{content_type}: {answer:?}");
+        let response = server.upload_body(&content_type, file.as_bytes());
+        assert!(matches!(response.status, 400 | 422), "{content_type}: {response:?}");
     }
     check_nothing_written(&server);
 }
@@ -315,7 +315,7 @@ fn body_that_is_not_a_form_is_rejected() {
 #[test]
 fn ambiguous_part_is_rejected() {
     let server = Server::start();
-    for (body, words) in [
+    for (body, message) in [
         (
             form(&[part("; name=\"file\"; filename=\"f\"; filename=\"g\"", "x")]),
             "a part has two names of one kind",
@@ -349,7 +349,7 @@ fn ambiguous_part_is_rejected() {
         ),
         (form(&["--BB\r\nX: a\r\n folded: b\r\n\r\nx\r\n".to_owned()]), "a part's header has no valid name"),
     ] {
-        send(&server, &body).check(400, &json!({ "detail": words }));
+        send(&server, &body).check(400, &json!({ "detail": message }));
     }
     check_nothing_written(&server);
 }
@@ -359,21 +359,21 @@ fn truncated_body_keeps_the_old_file() {
     // UP-20
     let server = Server::start();
     fs::write(server.base().join("f"), "old").unwrap();
-    let whole = part("; name=\"file\"; filename=\"f\"", "new content");
+    let complete = part("; name=\"file\"; filename=\"f\"", "new content");
     let ends = ["", "--BB", "--BB-", "--B", "--", "\r\n"];
     for end in ends {
-        let answer = send(&server, format!("{whole}{end}"));
-        answer.check(400, &json!({ "detail": "the form ends before its closing boundary" }));
-        let answer = send(&server, format!("{}{end}", whole.trim_end()));
-        assert_eq!(answer.status, 400, "{end:?}");
+        let response = send(&server, format!("{complete}{end}"));
+        response.check(400, &json!({ "detail": "the form ends before its closing boundary" }));
+        let response = send(&server, format!("{}{end}", complete.trim_end()));
+        assert_eq!(response.status, 400, "{end:?}");
     }
-    // The client says more than it sends, then is gone: silently, and with its sending side only.
-    for goes_entirely in [true, false] {
+    // The client announces more than it sends, then disconnects or half-closes.
+    for disconnects in [true, false] {
         let mut client = server.connect();
         begin_upload(&mut client, "f", 1 << 20);
         client.send(&[b'x'; 100_000]);
-        assert!(eventually(|| all_paths(server.base()).len() == 2), "no upload has begun");
-        if goes_entirely {
+        assert!(eventually(|| all_paths(server.base()).len() == 2), "the upload has not started");
+        if disconnects {
             drop(client);
         } else {
             client.stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -387,7 +387,7 @@ fn truncated_body_keeps_the_old_file() {
     assert_eq!(fs::read_to_string(server.base().join("f")).unwrap(), "old");
 }
 
-/// Sends the head and the beginning of an upload of so many bytes in all.
+/// Sends the request head and the part head of an upload whose body has `length` bytes.
 fn begin_upload(client: &mut Client, name: &str, length: usize) {
     let start = format!("--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
     let head = format!(
@@ -406,8 +406,8 @@ fn upload_becomes_visible_only_when_complete() {
     let mut client = server.connect();
     begin_upload(&mut client, "f", start + content.len() + end.len());
     client.send(&content);
-    assert!(eventually(|| all_paths(server.base()).len() == 2), "no upload has begun");
-    // Neither the listing nor a reader knows of it.
+    assert!(eventually(|| all_paths(server.base()).len() == 2), "the upload has not started");
+    // Neither a listing nor a download shows the new content.
     let listing = server.get("/list/").json();
     assert_eq!((listing.as_array().unwrap().len(), &listing[0]["size"]), (1, &json!(3)));
     assert_eq!(server.get("/download/f").body, b"old");
@@ -430,8 +430,8 @@ fn concurrent_uploads_of_one_name_do_not_mix() {
             });
         }
         for _ in 0..50 {
-            let answer = server.get("/download/d/f");
-            assert!(answer.status == 404 || contents.contains(&answer.body), "{}", answer.status);
+            let response = server.get("/download/d/f");
+            assert!(response.status == 404 || contents.contains(&response.body), "{}", response.status);
         }
     });
     assert_eq!(all_paths(server.base()).len(), 2);
@@ -450,9 +450,9 @@ fn last_file_part_wins() {
     check_uploaded(&send(&server, form(&[meta.clone(), other.clone(), file("t3", "three")])), "t3");
     check_uploaded(&send(&server, form(&[file("t4", "four"), meta, other, text])), "t4");
     assert_eq!(fs::read_to_string(server.base().join("t4")).unwrap(), "four");
-    // A second one that can not be takes the first one with it.
-    let answer = send(&server, form(&[file("t5", "five"), file("../t6", "six")]));
-    answer.check(403, &json!({ "message": "Access denied" }));
+    // If the second file is rejected, the first is discarded too.
+    let response = send(&server, form(&[file("t5", "five"), file("../t6", "six")]));
+    response.check(403, &json!({ "message": "Access denied" }));
     assert_eq!(all_paths(server.base()).len(), 3);
 }
 
@@ -483,9 +483,9 @@ fn client_form_variants_are_accepted() {
             ),
         ),
     ] {
-        let answer = server.upload_body(&content_type, body.as_bytes());
-        check_uploaded(&answer, "f");
-        // Raw, whatever the transfer encoding says.
+        let response = server.upload_body(&content_type, body.as_bytes());
+        check_uploaded(&response, "f");
+        // The content is stored raw, regardless of Content-Transfer-Encoding.
         assert_eq!(fs::read_to_string(server.base().join("f")).unwrap(), "Zm9v", "{content_type}");
         fs::remove_file(server.base().join("f")).unwrap();
     }
@@ -515,7 +515,7 @@ fn chunked_upload_works_with_any_chunk_size() {
 
 #[test]
 fn large_upload_is_streamed_and_blocks_no_client() {
-    // UP-15, smaller: no more memory for 256 MiB than for nothing.
+    // UP-15, with a smaller file: 256 MiB need no more memory than none.
     let server = Server::start();
     let size = 256 << 20;
     let end = "\r\n--BB--\r\n";
@@ -526,9 +526,9 @@ fn large_upload_is_streamed_and_blocks_no_client() {
     for round in 0..size / piece.len() {
         client.send(&piece);
         if round % 64 == 32 {
-            let asked = Instant::now();
+            let started = Instant::now();
             assert_eq!(server.get("/").status, 200);
-            assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
         }
     }
     client.send(end.as_bytes());
@@ -540,11 +540,11 @@ fn large_upload_is_streamed_and_blocks_no_client() {
 #[test]
 fn upload_past_the_limit_is_413_and_leaves_nothing() {
     let server = Server::with(&[("SANDBOX_MAX_UPLOAD_BYTES", "1000")]);
-    let refusal = json!({ "detail": "the body is larger than 1000 bytes" });
-    let room = 1000 - form(&[part("; name=\"file\"; filename=\"f\"", "")]).len();
-    check_uploaded(&server.upload("f", &vec![b'x'; room]), "f");
-    server.upload("f", &vec![b'y'; room + 1]).check(413, &refusal);
-    assert_eq!(fs::read(server.base().join("f")).unwrap(), vec![b'x'; room]);
+    let rejection = json!({ "detail": "the body is larger than 1000 bytes" });
+    let capacity = 1000 - form(&[part("; name=\"file\"; filename=\"f\"", "")]).len();
+    check_uploaded(&server.upload("f", &vec![b'x'; capacity]), "f");
+    server.upload("f", &vec![b'y'; capacity + 1]).check(413, &rejection);
+    assert_eq!(fs::read(server.base().join("f")).unwrap(), vec![b'x'; capacity]);
     let body = form(&[part("; name=\"file\"; filename=\"g\"", &"y".repeat(2000))]);
     let mut client = server.connect();
     client.send(
@@ -556,22 +556,22 @@ fn upload_past_the_limit_is_413_and_leaves_nothing() {
     for piece in body.as_bytes().chunks(500) {
         client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
     }
-    client.answer().check(413, &refusal);
+    client.answer().check(413, &rejection);
     assert!(eventually(|| all_paths(server.base()).len() == 1));
 }
 
-/// A small file system of its own, as long as it is wanted.
+/// A 10 MiB tmpfs, unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None`, said aloud, where mounting is not allowed.
-    fn mount(place: &Path) -> Option<Self> {
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=10m", "tmpfs"]).arg(place).output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(Self(place.to_owned()));
+    /// `None`, with a message, if mounting is not permitted.
+    fn mount(mount_point: &Path) -> Option<Self> {
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=10m", "tmpfs"]).arg(mount_point).output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Self(mount_point.to_owned()));
         }
-        eprintln!("skipped: a small disk can not be mounted here");
+        eprintln!("skipped: mounting a tmpfs is not permitted");
         None
     }
 }
@@ -601,7 +601,7 @@ fn full_disk_is_507_and_keeps_the_old_file() {
     }
     assert_eq!(fs::read_to_string(disk.0.join("f")).unwrap(), "old");
     assert_eq!(all_paths(&disk.0), [disk.0.join("d"), disk.0.join("f")]);
-    // There is room again at once.
+    // The space is free again immediately.
     check_uploaded(&server.upload("g", &large[..8 << 20]), "g");
     assert_eq!(server.get("/").status, 200);
 }
@@ -645,22 +645,22 @@ fn uploaded_file_has_default_mode_and_owner() {
     // UP-27
     let base = TempDir::new();
     let mut command = Command::new("/bin/sh");
-    // The umask is the server's; only a shell can set it without unsafe code here.
+    // The server's umask applies. A shell sets it, since umask(2) would need unsafe code here.
     command.args(["-c", "umask 022; exec \"$0\"", env!("CARGO_BIN_EXE_sandbox-runtime")]);
     command.env("SANDBOX_BASE_DIR", base.path());
     let server = Server::from_command(command, base);
     let path = server.base().join("run.sh");
     check_uploaded(&server.upload("run.sh", b"echo hello\n"), "run.sh");
-    let me = fs::metadata("/proc/self").unwrap().uid();
-    let is_new = |path: &Path| {
+    let own_uid = fs::metadata("/proc/self").unwrap().uid();
+    let check_new = |path: &Path| {
         let metadata = fs::metadata(path).unwrap();
-        assert_eq!((metadata.permissions().mode() & 0o7777, metadata.uid()), (0o644, me), "{path:?}");
+        assert_eq!((metadata.permissions().mode() & 0o7777, metadata.uid()), (0o644, own_uid), "{path:?}");
     };
-    is_new(&path);
+    check_new(&path);
     server.execute("cat run.sh").check("echo hello\n", "", 0);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4700)).unwrap();
     check_uploaded(&server.upload("run.sh", b"echo again\n"), "run.sh");
-    is_new(&path);
+    check_new(&path);
     server.execute("sh run.sh").check("again\n", "", 0);
     check_uploaded(&server.upload("new/dir/f", b""), "new/dir/f");
     assert_eq!(fs::metadata(server.base().join("new")).unwrap().permissions().mode() & 0o7777, 0o755);
@@ -670,14 +670,12 @@ fn uploaded_file_has_default_mode_and_owner() {
 fn response_is_valid_json_for_any_name() {
     let server = Server::start();
     for name in ["a'b", "a{b}", "分", "a\\\\b", "<script>"] {
-        let answer = server.upload(name, b"x");
-        assert_eq!(answer.status, 200, "{name}: {answer:?}");
-        assert!(matches!(answer.json()["message"], Value::String(_)), "{name}");
+        let response = server.upload(name, b"x");
+        assert_eq!(response.status, 200, "{name}: {response:?}");
+        assert!(matches!(response.json()["message"], Value::String(_)), "{name}");
     }
-    let body = [
-        &b"--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"caf\xe9\"\r\n\r\nx\r\n--BB--\r\n"[..],
-    ]
-    .concat();
+    let body = b"--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"caf\xe9\"\r\n\r\n\
+                 x\r\n--BB--\r\n";
     check_uploaded(&send(&server, body), "caf\u{fffd}");
     assert_eq!(server.get("/download/caf%E9").body, b"x");
 }
