@@ -157,7 +157,7 @@ fn check_denied(response: &Answer, path: &str) {
     check(response, path, 403, &json!({ "message": "Access denied" }));
 }
 
-/// The encodings of the Go router and of the SDK (everything but letters and digits), and two that only an
+/// The encodings of the Go router (plain slashes) and of the SDK (encoded slashes), and two that only an
 /// attacker would use.
 fn spellings(path: &str) -> Vec<String> {
     let encode = |is_plain: fn(u8) -> bool| -> String {
@@ -512,7 +512,7 @@ fn uploads_racing_a_symlink_swap_never_escape() {
     for name in ["real", "spare"] {
         fs::create_dir(base.join(name)).unwrap();
     }
-    // `d` starts as a symlink, since rename(2) replaces a symlink by another, but not a directory by a symlink.
+    // `d` starts as a symlink: rename(2) replaces a symlink with another, but not a directory with a symlink.
     let swapped = base.join("d");
     symlink("real", &swapped).unwrap();
     let stop = AtomicBool::new(false);

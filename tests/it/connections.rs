@@ -143,7 +143,7 @@ fn every_early_rejection_reaches_a_client_still_sending() {
             client.send(&body);
             let response = client.answer();
             assert_eq!(response.status, status, "{line} {lines:.50}");
-            // Either the connection closes without a reset, or the body was read and the connection stays usable.
+            // Either the connection closes without a reset, or the body was read and the next request works.
             if response.header("connection") == Some("close") {
                 assert!(client.is_closed(), "{line} {lines:.50}");
             } else {
@@ -213,7 +213,7 @@ fn probes_leak_no_descriptors_and_log_nothing() {
 
 #[test]
 fn keep_alive_survives_the_worker_handover() {
-    // CN-10. A worker keeps an idle connection for 50 ms, then hands it back. No request may be lost in between.
+    // CN-10. A worker keeps an idle connection for 50 ms, then hands it back. No request may be lost then.
     let server = Server::start();
     let mut client = server.connect();
     for round in 0..60 {

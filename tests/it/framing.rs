@@ -1,5 +1,5 @@
-//! Request framing: input that two parsers could read differently is rejected, and nothing after it is parsed as
-//! a request.
+//! Request framing: input that two parsers could read differently is rejected, and nothing after it is parsed
+//! as a request.
 
 use crate::harness::{Answer, Server};
 use serde_json::{Value, json};

@@ -88,7 +88,7 @@ fn oversized_command_is_413_without_buffering() {
 fn large_command_is_accepted() {
     // JS-13
     let server = Server::start();
-    // Longer than a single argument may be (execve(2)): the kernel's own error shows that the command reached it.
+    // Longer than a single argument may be (execve(2)): the kernel's error shows that the command reached it.
     let long = format!("true {}", "a".repeat(2 << 20));
     server.execute(&long).check_not_run("[Errno 7] Argument list too long: 'true'");
     server.execute(&format!("true {}", "b ".repeat(50_000))).check("", "", 0);

@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// Evaluates a Python expression for each `x`. `None` if Python is not installed. The modules `shlex`, `os` and
-/// `unicodedata` are imported; `words` is `shlex.split` with the error text as a value.
+/// Evaluates a Python expression for each `x`. `None` if Python is not installed. The modules `shlex`, `os`
+/// and `unicodedata` are imported; `words` is `shlex.split` with the error text as a value.
 pub(crate) fn evaluate(expression: &str, inputs: &[Value]) -> Option<Vec<Value>> {
     if lacks("python3") {
         return None;

@@ -1,5 +1,5 @@
-//! Resource exhaustion (descriptors, processes, threads) and high concurrency: rejections are explicit, nothing is
-//! lost, and the server recovers.
+//! Resource exhaustion (descriptors, processes, threads) and high concurrency: rejections are explicit,
+//! nothing is lost, and the server recovers.
 
 use crate::harness::{
     Answer, Client, Server, TempDir, binary, eventually, lacks, own_sleep, processes_with, uninterrupted,
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Sends this command on `count` connections at once and returns the responses. `None` for a connection that the
-/// server closed to free a descriptor.
+/// Sends this command on `count` connections at once and returns the responses. `None` for a connection that
+/// the server closed to free a descriptor.
 fn execute_concurrently(server: &Server, count: usize, command: &str) -> Vec<Option<Answer>> {
     let mut clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| client.send_command(command));
@@ -73,8 +73,8 @@ fn descriptor_exhaustion_is_reported_and_recovers() {
     check_recovers(&server);
 }
 
-/// A server limited to `count` processes and threads (RLIMIT_NPROC). The limit does not apply to root, and counts
-/// all processes of the user.
+/// A server limited to `count` processes and threads (RLIMIT_NPROC). The limit does not apply to root, and
+/// counts all processes of the user.
 fn server_with_few_processes(count: usize) -> Option<Server> {
     if lacks("setpriv") || lacks("prlimit") {
         return None;
@@ -126,7 +126,7 @@ fn fork_bomb_is_killed_and_health_responds_meanwhile() {
     }
     let Some(server) = server_with_few_processes(60) else { return };
     let sleep = own_sleep(30);
-    // Not a shell: it exits when fork fails, and its children would be background processes, which may live on.
+    // Not a shell: it exits when fork fails, and its children would live on as background processes.
     let bomb = format!("perl -e 'for (;;) {{ fork }}' '{sleep}'");
     thread::scope(|scope| {
         let bomb = scope.spawn(|| {

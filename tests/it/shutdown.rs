@@ -13,8 +13,8 @@ fn with_default_grace() -> Server {
     Server::with(&[("SANDBOX_SHUTDOWN_GRACE_SECONDS", "10")])
 }
 
-/// Starts a command of at least 30 s with two escaped processes; returns the client and the text that identifies
-/// the processes.
+/// Starts a command of at least 30 s with two escaped processes; returns the client and the text by which
+/// [`processes_with`] finds its processes.
 fn start_long_command(server: &Server) -> (Client, String) {
     let sleep = own_sleep(30);
     let mut client = server.connect();
@@ -60,7 +60,7 @@ fn idle_server_shuts_down_immediately() {
         .collect();
     times.sort();
     eprintln!("idle shutdown took {times:?}");
-    // The median; a start_long_command machine gets more time than the promise.
+    // The median; a busy machine gets more time than the promise.
     assert!(times[2] < Duration::from_millis(500), "{times:?}");
 }
 

@@ -80,11 +80,11 @@ fn output_is_the_same_for_any_buffer_size() {
                 let server = Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), NO_LIMIT]);
                 for length in [0, 1, 2, 7, 8, 9, 10, 11, 12, 100, 2047, 2048, 2049, 65_536, 65_545, 200_001] {
                     let bytes = mixed_bytes(length);
-                    fs::write(server.base().join("mixed_bytes"), &bytes).unwrap();
-                    let ran = server.execute("cat mixed_bytes");
+                    fs::write(server.base().join("mixture"), &bytes).unwrap();
+                    let ran = server.execute("cat mixture");
                     assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
                     assert_eq!((ran.stderr(), ran.exit_code()), ("", 0));
-                    let ran = server.execute("dd if=mixed_bytes bs=1021 status=none");
+                    let ran = server.execute("dd if=mixture bs=1021 status=none");
                     assert!(ran.stdout() == String::from_utf8_lossy(&bytes), "{buffer} {length}");
                 }
             });
@@ -100,8 +100,8 @@ fn truncation_is_the_same_for_any_buffer_size() {
             Server::with(&[("SANDBOX_OUTPUT_BUFFER_BYTES", buffer), ("SANDBOX_MAX_OUTPUT_BYTES", limit)]);
         let lengths = [0, 9, 10, 11, 999, 1000, 1001, 1003, 5000, 300_000];
         let response = |length: usize| {
-            fs::write(server.base().join("mixed_bytes"), mixed_bytes(length)).unwrap();
-            server.execute("sh -c 'cat mixed_bytes; cat mixed_bytes >&2; exit 7'").json
+            fs::write(server.base().join("mixture"), mixed_bytes(length)).unwrap();
+            server.execute("sh -c 'cat mixture; cat mixture >&2; exit 7'").json
         };
         lengths.map(response).into()
     };

@@ -243,7 +243,7 @@ fn program_names_print_every_character_as_in_python() {
     if lacks("python3") {
         return;
     }
-    // Names of 5000 characters and more, too long to exist (ENAMETOOLONG). Characters that are unassigned in Python's
+    // Names of 5000 characters and more, too long to exist (ENAMETOOLONG). Characters unassigned in Python's
     // version of Unicode are excluded.
     let starts: Vec<Value> = (0..0x11_0000).step_by(5000).map(Value::from).collect();
     let names = "'/' + 'x' * 5000 + ''.join(c for c in map(chr, range(x, min(x + 5000, 0x110000))) \

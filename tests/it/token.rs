@@ -105,8 +105,8 @@ fn token_is_hidden_from_commands_and_the_log() {
     assert!(text.contains("PATH=") && text.contains("serve"), "{text}");
     assert!(!text.contains(SECRET), "{text}");
     assert!(!text.contains("SANDBOX_PARENT_PID=\u{0}") && !server.log().contains(SECRET));
-    // The tests may run as root, who can read any process: the environment that the kernel shows must not contain
-    // the token.
+    // The tests may run as root, who can read any process: the environment that the kernel shows must not
+    // contain the token.
     for pid in [server.pid(), server.init_pid()] {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&environment).contains(SECRET));

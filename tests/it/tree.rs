@@ -1,4 +1,5 @@
-//! Escape techniques: none survives the deadline, a disconnect or shutdown, and no unrelated process is killed.
+//! Escape techniques: none survives the deadline, a disconnect or shutdown, and no unrelated process is
+//! killed.
 
 use crate::harness::{
     Client, Server, StopOnDrop, TempDir, binary, eventually, lacks, own_sleep, processes_with,
@@ -13,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The promised delay after a deadline, for the median: a noisy machine delays some commands, a fault delays all.
+/// The promised median delay after a deadline: a noisy machine delays some commands, a fault delays all.
 const PROMISED: Duration = Duration::from_millis(800);
 /// The bound for each command.
 const LATE: Duration = Duration::from_secs(3);
 
-/// One escape technique. In the script, SLEEP is replaced by a sleep of 30 s with a duration unique to the attempt.
-/// That duration, the attempt's id, is also `$1` (or the first argument): a command line that contains it belongs
-/// to this attempt.
+/// One escape technique. In the script, SLEEP is replaced by a sleep of 30 s with a duration unique to the
+/// attempt. That duration is the attempt's id, and also `$1` (or the first argument): a process whose command
+/// line contains it belongs to this attempt.
 struct Escape {
     name: &'static str,
     interpreter: &'static str,
@@ -47,8 +48,8 @@ const fn escape(
 }
 
 impl Escape {
-    /// The server scans for a chain of short-lived processes for a bounded time. On a busy machine the chain may
-    /// outrun it once.
+    /// The server scans for a chain of short-lived processes for a bounded time. On a busy machine the chain
+    /// may outrun it once.
     fn tries(&self) -> usize {
         match self.evidence {
             Processes(_) => 1,
@@ -187,7 +188,8 @@ const ESCAPES: &[Escape] = &[
 // Each ends after a minute, in case one escapes.
 const CHAIN: &str = "use POSIX; open F, '>>', \"beat-$ARGV[0]\"; if (fork) { sleep 30 }\n\
                      while (time < $^T + 60) { setsid; syswrite F, '.'; exit if fork }";
-const CHAIN_WITHOUT_ENVIRONMENT: &str = "env -i setsid -f perl -e 'use POSIX; open F, \">>\", \"beat-$ARGV[0]\";\n\
+const CHAIN_WITHOUT_ENVIRONMENT: &str = "\
+    env -i setsid -f perl -e 'use POSIX; open F, \">>\", \"beat-$ARGV[0]\";\n\
      while (time < $^T + 60) { setsid; syswrite F, \".\"; exit if fork }' $1; SLEEP";
 
 /// One attempt with one technique.
@@ -421,7 +423,7 @@ fn earlier_background_processes_survive_a_later_deadline() {
 
 #[test]
 fn running_command_keeps_its_execution_tag() {
-    // Tags repeat after 512 executions, and without an environment the tag is all that identifies these processes.
+    // Tags repeat after 512 executions, and without an environment only the tag identifies these processes.
     let server = Server::start();
     thread::scope(|scope| {
         let sleep = own_sleep(4);
