@@ -1,8 +1,8 @@
-//! HTTP/1.1 as a client sees it (RFC 9112): bytes out as they are, answers read strictly, every wait under a
+//! An HTTP/1.1 client (RFC 9112): it sends bytes unchanged, parses responses strictly, and waits under a
 //! [`Deadline`].
 //!
-//! Requests are not checked here on purpose: many of them have to be wrong. No redirect is followed, nothing is
-//! retried, and no connection is reused behind the caller's back.
+//! Requests are deliberately not validated, since many must be malformed. The client follows no redirect,
+//! retries nothing, and never reuses a connection implicitly.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,53 +11,57 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LONGEST_LINE_BYTES: u64 = 16 * 1024;
-const MOST_HEADERS: usize = 100;
-/// Of what is kept in memory.
-const LARGEST_BODY_BYTES: usize = 512 * 1024 * 1024;
+use crate::escape::escaped;
+
+const MAX_LINE_BYTES: u64 = 16 << 10;
+const MAX_HEADERS: usize = 100;
+/// Of a body that is kept in memory.
+const MAX_BODY_BYTES: usize = 512 << 20;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    pub(crate) fn after(wait: Duration) -> Deadline {
-        Deadline(Instant::now() + wait)
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout)
     }
 
-    /// Never zero, which a socket would take for "no limit".
+    /// Never zero, which a socket would treat as "no timeout".
     fn remaining(self) -> io::Result<Duration> {
         match self.0.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(left),
+            remaining => Ok(remaining),
         }
     }
 }
 
 pub(crate) struct Server {
-    /// As a Host header and a person write it: an IPv6 address is in brackets.
+    /// The value of the Host header: an IPv6 address is in brackets.
     pub(crate) name: String,
     addresses: Vec<SocketAddr>,
 }
 
 impl Server {
-    pub(crate) fn look_up(host: &str, port: u16, deadline: Deadline) -> Result<Server, Error> {
+    pub(crate) fn resolve(host: &str, port: u16, deadline: Deadline) -> Result<Self, Error> {
         let addresses = match host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, port)],
-            Err(_) => resolve(host.to_owned(), port, deadline).map_err(Error::LookUp)?,
+            Err(_) => addresses_of(host.to_owned(), port, deadline).map_err(Error::Resolve)?,
         };
         let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        Ok(Server { name, addresses })
+        Ok(Self { name, addresses })
     }
 
     pub(crate) fn connect(&self, deadline: Deadline) -> Result<Connection, Error> {
         Ok(Connection { reader: BufReader::new(self.stream(deadline)?) })
     }
 
-    pub(crate) fn stream(&self, deadline: Deadline) -> Result<Timed, Error> {
+    pub(crate) fn stream(&self, deadline: Deadline) -> Result<TimedStream, Error> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in &self.addresses {
-            let left = deadline.remaining().map_err(Error::Connect)?;
-            match TcpStream::connect_timeout(address, left).and_then(|stream| Timed::over(stream, deadline)) {
+            let timeout = deadline.remaining().map_err(Error::Connect)?;
+            match TcpStream::connect_timeout(address, timeout)
+                .and_then(|stream| TimedStream::new(stream, deadline))
+            {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
@@ -65,24 +69,24 @@ impl Server {
         Err(Error::Connect(last))
     }
 
-    /// Whether it is sure to run on this machine.
+    /// Whether the server certainly runs on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
 }
 
-/// The system's look-up has no timeout of its own; a thread that is late is left behind, and the process ends soon.
-fn resolve(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
-    let (found, answer) = mpsc::channel();
+/// The system's resolver has no timeout. A thread that is late is abandoned; this process exits soon after.
+fn addresses_of(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        // Nobody listens any more when the look-up was late.
-        let _ = found.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
+        // The receiver is dropped after a timeout.
+        let _ = sender.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
     });
-    answer.recv_timeout(deadline.remaining()?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    receiver.recv_timeout(deadline.remaining()?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 pub(crate) struct Connection {
-    reader: BufReader<Timed>,
+    reader: BufReader<TimedStream>,
 }
 
 impl Connection {
@@ -90,48 +94,48 @@ impl Connection {
         self.reader.get_mut().write_all(bytes).map_err(Error::Send)
     }
 
-    /// Says that no more will be sent; answers still arrive.
-    pub(crate) fn finish_sending(&mut self) -> Result<(), Error> {
+    /// Shuts down the sending side; responses can still arrive.
+    pub(crate) fn half_close(&mut self) -> Result<(), Error> {
         self.reader.get_ref().stream.shutdown(Shutdown::Write).map_err(Error::Send)
     }
 
-    pub(crate) fn response(&mut self, asked_with: Method) -> Result<Response, Error> {
-        read_response(&mut self.reader, asked_with)
+    pub(crate) fn response(&mut self, method: Method) -> Result<Response, Error> {
+        read_response(&mut self.reader, method)
     }
 
-    /// `Ok` when the server has closed the connection and sent nothing more.
-    pub(crate) fn end(&mut self) -> Result<(), Error> {
+    /// `Ok` if the server has closed the connection and sent nothing more.
+    pub(crate) fn expect_closed(&mut self) -> Result<(), Error> {
         match self.reader.fill_buf() {
             Ok([]) => Ok(()),
-            Ok(bytes) => Err(Error::Malformed(format!("more bytes: {}", crate::report::escaped(bytes)))),
+            Ok(bytes) => Err(Error::Malformed(format!("unexpected bytes: {}", escaped(bytes)))),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
             Err(error) => Err(Error::Receive(error)),
         }
     }
 }
 
-/// A stream each of whose waits ends at the deadline.
-pub(crate) struct Timed {
+/// A stream whose reads and writes time out at the deadline.
+pub(crate) struct TimedStream {
     pub(crate) stream: TcpStream,
     pub(crate) deadline: Deadline,
 }
 
-impl Timed {
-    fn over(stream: TcpStream, deadline: Deadline) -> io::Result<Timed> {
-        // A request sent in pieces should arrive in these pieces.
+impl TimedStream {
+    fn new(stream: TcpStream, deadline: Deadline) -> io::Result<TimedStream> {
+        // A request sent in pieces must arrive in the same pieces.
         stream.set_nodelay(true)?;
-        Ok(Timed { stream, deadline })
+        Ok(Self { stream, deadline })
     }
 }
 
-impl Read for Timed {
+impl Read for TimedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(self.deadline.remaining()?))?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for TimedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(self.deadline.remaining()?))?;
         self.stream.write(bytes)
@@ -142,8 +146,8 @@ impl Write for Timed {
     }
 }
 
-/// What the request was decides whether its answer has a body.
-#[derive(Clone, Copy, PartialEq)]
+/// The request method, which determines whether the response has a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Head,
     Other,
@@ -156,13 +160,13 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The first header of that name.
+    /// The first header named `name`.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// For a person to read: the chunks of a chunked body are already joined.
+    /// For the report. A chunked body is already decoded.
     pub(crate) fn show(&self) -> Vec<u8> {
         let mut out = self.status.to_string();
         for (name, value) in &self.headers {
@@ -173,21 +177,21 @@ impl Response {
     }
 }
 
-fn read_response(reader: &mut impl BufRead, asked_with: Method) -> Result<Response, Error> {
+fn read_response(reader: &mut impl BufRead, method: Method) -> Result<Response, Error> {
     if reader.fill_buf().map_err(Error::Receive)?.is_empty() {
         return Err(Error::Closed);
     }
     let status = status(&line(reader)?)?;
     let headers = headers(reader)?;
     let mut response = Response { status, headers, body: Vec::new() };
-    if asked_with == Method::Other && !matches!(status, 100..200 | 204 | 304) {
+    if method == Method::Other && !matches!(status, 100..200 | 204 | 304) {
         response.body = body(reader, &response)?;
     }
     Ok(response)
 }
 
 pub(crate) fn status(line: &str) -> Result<u16, Error> {
-    let digits = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split(' ').next());
+    let digits = line.strip_prefix("HTTP/1.1 ").and_then(|line| line.split(' ').next());
     match digits {
         Some(digits) if digits.len() == 3 => digits.parse().map_err(|_| malformed("status line", line)),
         _ => Err(malformed("status line", line)),
@@ -202,7 +206,7 @@ fn headers(reader: &mut impl BufRead) -> Result<Vec<(String, String)>, Error> {
             return Ok(headers);
         }
         match line.split_once(':') {
-            Some((name, value)) if is_token(name) && headers.len() < MOST_HEADERS => {
+            Some((name, value)) if is_token(name) && headers.len() < MAX_HEADERS => {
                 headers.push((name.to_owned(), value.trim().to_owned()));
             }
             _ => return Err(malformed("header", &line)),
@@ -212,26 +216,28 @@ fn headers(reader: &mut impl BufRead) -> Result<Vec<(String, String)>, Error> {
 
 /// RFC 9110 section 5.6.2.
 fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 fn body(reader: &mut impl BufRead, response: &Response) -> Result<Vec<u8>, Error> {
     let mut framing = Framing::Close;
     for (name, value) in &response.headers {
-        framing.header(name, value)?;
+        framing.apply(name, value)?;
     }
     let mut body = Vec::new();
     pieces(reader, framing, |piece| {
         body.extend_from_slice(piece);
-        if body.len() > LARGEST_BODY_BYTES {
-            return Err(malformed("length", "more than this client reads"));
+        if body.len() > MAX_BODY_BYTES {
+            return Err(malformed("body", "larger than this client accepts"));
         }
         Ok(())
     })?;
     Ok(body)
 }
 
-/// How the end of a body is known (RFC 9112 section 6.3), except that a server must not give two lengths.
+/// How the length of a body is determined (RFC 9112 section 6.3). Unlike in the RFC, a second length is an
+/// error.
 #[derive(Clone, Copy)]
 pub(crate) enum Framing {
     Length(u64),
@@ -240,20 +246,20 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// Takes note of one header.
-    pub(crate) fn header(&mut self, name: &str, value: &str) -> Result<(), Error> {
+    /// Applies one header.
+    pub(crate) fn apply(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         let found = if is("content-length") {
-            Framing::Length(number(value, 10)?)
+            Self::Length(number(value, 10)?)
         } else if is("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
-            Framing::Chunked
+            Self::Chunked
         } else if is("transfer-encoding") {
             return Err(malformed("framing", value));
         } else {
             return Ok(());
         };
         match std::mem::replace(self, found) {
-            Framing::Close => Ok(()),
+            Self::Close => Ok(()),
             _ => Err(malformed("framing", "two lengths")),
         }
     }
@@ -261,7 +267,7 @@ impl Framing {
 
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Error>;
 
-/// Hands on a body as it comes, uncopied and without what frames it.
+/// Passes a body to `sink` as it arrives, without its framing and without copying.
 pub(crate) fn pieces(
     reader: &mut impl BufRead,
     framing: Framing,
@@ -270,7 +276,7 @@ pub(crate) fn pieces(
     match framing {
         Framing::Length(length) => exactly(reader, length, &mut sink),
         Framing::Chunked => chunks(reader, &mut sink),
-        // What is missing at the end is not missed.
+        // The body ends with the connection, so no byte is missing.
         Framing::Close => at_most(reader, u64::MAX, &mut sink).map(|_missing| ()),
     }
 }
@@ -294,11 +300,11 @@ fn chunks(reader: &mut impl BufRead, sink: Sink) -> Result<(), Error> {
 fn exactly(reader: &mut impl BufRead, length: u64, sink: Sink) -> Result<(), Error> {
     match at_most(reader, length, sink)? {
         0 => Ok(()),
-        missing => Err(Error::CutShort { missing }),
+        missing => Err(Error::Truncated { missing }),
     }
 }
 
-/// Gives back how many bytes were missing when the connection ended.
+/// Returns how many bytes were missing when the connection was closed.
 fn at_most(reader: &mut impl BufRead, length: u64, sink: Sink) -> Result<u64, Error> {
     let mut missing = length;
     while missing > 0 {
@@ -308,20 +314,20 @@ fn at_most(reader: &mut impl BufRead, length: u64, sink: Sink) -> Result<u64, Er
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(Error::Receive(error)),
         };
-        let most = usize::try_from(missing).unwrap_or(usize::MAX);
-        let (piece, _rest) = bytes.split_at_checked(most).unwrap_or((bytes, &[]));
+        let max = usize::try_from(missing).unwrap_or(usize::MAX);
+        let (piece, _next) = bytes.split_at_checked(max).unwrap_or((bytes, &[]));
         sink(piece)?;
-        let taken = piece.len();
-        reader.consume(taken);
-        missing -= taken as u64;
+        let piece_bytes = piece.len();
+        reader.consume(piece_bytes);
+        missing -= piece_bytes as u64;
     }
     Ok(missing)
 }
 
-/// Digits only: Rust's own parsers take a plus sign.
+/// Digits only: Rust's own parsers accept a plus sign.
 fn number(text: &str, radix: u32) -> Result<u64, Error> {
     match u64::from_str_radix(text, radix) {
-        Ok(number) if text.chars().all(|c| c.is_digit(radix)) => Ok(number),
+        Ok(number) if text.chars().all(|char| char.is_digit(radix)) => Ok(number),
         _ => Err(malformed("length", text)),
     }
 }
@@ -332,10 +338,11 @@ fn line(reader: &mut impl BufRead) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One line without its CRLF. A bare LF is an error: what we test must not be laxer than what it tests in us.
+/// One line without its CRLF. A bare LF is an error: this parser must be as strict as the server is required
+/// to be.
 pub(crate) fn line_into(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), Error> {
     line.clear();
-    reader.take(LONGEST_LINE_BYTES).read_until(b'\n', line).map_err(Error::Receive)?;
+    reader.take(MAX_LINE_BYTES).read_until(b'\n', line).map_err(Error::Receive)?;
     let length = line.len().saturating_sub(2);
     if !line.ends_with(b"\r\n") || line.iter().take(length).any(|byte| *byte == b'\r') {
         return Err(malformed("line", &String::from_utf8_lossy(line)));
@@ -344,39 +351,39 @@ pub(crate) fn line_into(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-pub(crate) fn malformed(what: &str, bytes: &str) -> Error {
-    Error::Malformed(format!("{what} {}", crate::report::escaped(bytes.as_bytes())))
+pub(crate) fn malformed(part: &str, bytes: &str) -> Error {
+    Error::Malformed(format!("{part} {}", escaped(bytes.as_bytes())))
 }
 
 #[derive(Debug)]
 pub(crate) enum Error {
-    LookUp(io::Error),
+    Resolve(io::Error),
     Connect(io::Error),
     Send(io::Error),
     Receive(io::Error),
     Closed,
-    CutShort { missing: u64 },
+    Truncated { missing: u64 },
     Malformed(String),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::LookUp(error) => write!(f, "looking up the name: {}", reason(error)),
-            Error::Connect(error) => write!(f, "{}", reason(error)),
-            Error::Send(error) => write!(f, "sending the request: {}", reason(error)),
-            Error::Receive(error) => write!(f, "waiting for the answer: {}", reason(error)),
-            Error::Closed => write!(f, "the server closed the connection without an answer"),
-            Error::CutShort { missing } => write!(f, "the body ended {missing} bytes early"),
-            Error::Malformed(what) => write!(f, "not an HTTP/1.1 answer: {what}"),
+            Self::Resolve(error) => write!(f, "cannot resolve the name: {}", reason(error)),
+            Self::Connect(error) => write!(f, "{}", reason(error)),
+            Self::Send(error) => write!(f, "cannot send the request: {}", reason(error)),
+            Self::Receive(error) => write!(f, "no response: {}", reason(error)),
+            Self::Closed => write!(f, "the server closed the connection without a response"),
+            Self::Truncated { missing } => write!(f, "the body is {missing} bytes too short"),
+            Self::Malformed(part) => write!(f, "invalid HTTP/1.1 response: {part}"),
         }
     }
 }
 
-/// A socket's read timeout comes out as "resource temporarily unavailable", which helps nobody.
+/// The system reports a read timeout as "resource temporarily unavailable".
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nothing in time".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "timed out".to_owned(),
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         _ => error.to_string(),
     }
@@ -386,13 +393,13 @@ fn reason(error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    /// Gives one byte a read, as a slow network would.
+    /// Returns one byte per read, like a slow network.
     struct Trickle<'a>(&'a [u8]);
 
     impl Read for Trickle<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let most = buffer.len().min(1);
-            self.0.read(&mut buffer[..most])
+            let max = buffer.len().min(1);
+            self.0.read(&mut buffer[..max])
         }
     }
 
@@ -408,32 +415,32 @@ mod tests {
     }
 
     #[track_caller]
-    fn has_body(framing: &str, rest: &str, expected: &str) {
-        let answer = format!("HTTP/1.1 200 OK\r\n{framing}\r\n{rest}");
-        let response = read(answer.as_bytes()).unwrap();
+    fn check_body(framing: &str, body: &str, expected: &str) {
+        let response = format!("HTTP/1.1 200 OK\r\n{framing}\r\n{body}");
+        let response = read(response.as_bytes()).unwrap();
         assert_eq!(String::from_utf8_lossy(&response.body), expected);
     }
 
     #[track_caller]
-    fn refuses(answer: &str) {
-        assert!(read(answer.as_bytes()).is_err(), "{answer:?} was accepted");
+    fn refuses(response: &str) {
+        assert!(read(response.as_bytes()).is_err(), "{response:?} was accepted");
     }
 
     #[test]
-    fn a_body_is_as_long_as_its_framing_says() {
-        has_body("Content-Length: 3\r\n", "abcdef", "abc");
-        has_body("content-length:0\r\n", "abc", "");
-        has_body("", "until the end", "until the end");
-        has_body(
+    fn body_has_the_length_of_its_framing() {
+        check_body("Content-Length: 3\r\n", "abcdef", "abc");
+        check_body("content-length:0\r\n", "abc", "");
+        check_body("", "until the end", "until the end");
+        check_body(
             "Transfer-Encoding: chunked\r\n",
             "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nabc",
             "abc0123456789",
         );
-        has_body("Transfer-Encoding: Chunked\r\n", "0\r\nTrailer: x\r\n\r\n", "");
+        check_body("Transfer-Encoding: Chunked\r\n", "0\r\nTrailer: x\r\n\r\n", "");
     }
 
     #[test]
-    fn chunks_that_are_not_framed_exactly_are_refused() {
+    fn malformed_chunks_are_refused() {
         for chunks in
             ["+3\r\nabc\r\n0\r\n\r\n", "3\nabc\r\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "\r\n0\r\n\r\n"]
         {
@@ -447,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_are_not_http_are_refused() {
+    fn malformed_heads_are_refused() {
         refuses("");
         refuses("HTTP/1.0 200 OK\r\n\r\n");
         refuses("HTTP/1.1 20 OK\r\n\r\n");
@@ -461,27 +468,27 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_head_has_no_body() {
+    fn response_to_head_has_no_body() {
         let mut bytes = BufReader::new(&b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nHTTP"[..]);
         assert_eq!(read_response(&mut bytes, Method::Head).unwrap().body, b"");
         assert_eq!(bytes.buffer(), b"HTTP");
     }
 
     #[test]
-    fn headers_are_found_in_any_case() {
+    fn header_lookup_ignores_case() {
         let response = read(b"HTTP/1.1 200 OK\r\nETag:  \"x\" \r\nContent-Length: 0\r\n\r\n").unwrap();
         assert_eq!(response.header("etag"), Some("\"x\""));
         assert_eq!(response.header("age"), None);
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_left_at_the_deadline() {
+    fn silent_server_times_out() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let deadline = Deadline::after(Duration::from_millis(50));
-        let server = Server::look_up("127.0.0.1", port, deadline).unwrap();
+        let server = Server::resolve("127.0.0.1", port, deadline).unwrap();
         let mut connection = server.connect(deadline).unwrap();
         let error = connection.response(Method::Other).err().unwrap();
-        assert_eq!(error.to_string(), "waiting for the answer: nothing in time");
+        assert_eq!(error.to_string(), "no response: timed out");
     }
 }

@@ -1,60 +1,67 @@
-//! A client for the sandbox runtime: it runs one command there, or checks what the runtime promises.
+//! A black-box client for the sandbox runtime: it runs one command, checks the promises of the runtime, or
+//! measures it.
 //!
-//! It shares no code with the runtime and uses the standard library only, so that a fault in one is not hidden by
-//! the same fault in the other. Read `args`, `http` and `session` first; a check is then a few lines.
+//! It shares no code with the runtime and uses only the standard library, so that a bug in one is not hidden
+//! by the same bug in the other. Read `args`, `http` and `session` first; after that, a check is a few lines.
 
-mod answer;
+mod address;
 mod args;
 mod bench;
 mod checks;
+mod client;
 mod command;
+mod escape;
 mod http;
 mod json;
 mod quote;
 mod report;
 mod request;
+mod response;
 mod session;
-mod talk;
+mod usage;
+mod value;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use address::Address;
 use args::Task;
 use http::{Deadline, Server};
 
 const FAILED: u8 = 1;
-const BAD_USAGE: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
     let task = match args::parse(std::env::args_os().skip(1)) {
         Ok(task) => task,
-        Err(error) => return complain(&format!("{error}; see tester --help"), BAD_USAGE),
+        Err(error) => return report_error(&format!("{error}; see tester --help"), USAGE_ERROR),
     };
-    match carry_out(task) {
+    match run(task) {
         Ok(code) => ExitCode::from(code),
-        Err(sentence) => complain(&sentence, FAILED),
+        Err(sentence) => report_error(&sentence, FAILED),
     }
 }
 
-fn carry_out(task: Task) -> Result<u8, String> {
+fn run(task: Task) -> Result<u8, String> {
     match task {
-        Task::Help => say(args::HELP),
-        Task::Version => say(concat!("tester ", env!("CARGO_PKG_VERSION"), "\n")),
-        Task::Command { address, words, wait } => {
-            let server = find(&address, wait)?;
-            command::run(&server, &words, wait).map_err(|error| error.to_string())
+        Task::Help => print(usage::HELP),
+        Task::Version => print(concat!("tester ", env!("CARGO_PKG_VERSION"), "\n")),
+        Task::Command { address, argv, timeout } => {
+            let server = connectable(&address, timeout)?;
+            command::run(&server, &argv, timeout).map_err(|error| error.to_string())
         }
         Task::Bench(options) => {
             let server = if options.starts_server() {
-                look_up(&options.address, options.wait)?
+                resolve(&options.address, options.timeout)?
             } else {
-                find(&options.address, options.wait)?
+                connectable(&options.address, options.timeout)?
             };
             bench::run(&options, server).map(|()| 0)
         }
-        Task::Check { address, wait, differences } => {
-            let server = find(&address, wait)?;
-            let session = session::Session::new(server, wait, differences);
+        Task::Check { address, timeout, differences } => {
+            let server = connectable(&address, timeout)?;
+            let session = session::Session::new(server, timeout, differences);
             let failed =
                 checks::run_all(&session).map_err(|error| format!("cannot write the report: {error}"))?;
             Ok(if failed == 0 { 0 } else { FAILED })
@@ -62,34 +69,35 @@ fn carry_out(task: Task) -> Result<u8, String> {
     }
 }
 
-/// Looks the server up and connects once, so that "nothing is listening there" is one sentence and not a hundred.
-fn find(address: &args::Address, wait: std::time::Duration) -> Result<Server, String> {
-    let server = look_up(address, wait)?;
-    match server.connect(Deadline::after(wait)) {
+/// Resolves the name and connects once, so that an unreachable server is reported once and not by every
+/// check.
+fn connectable(address: &Address, timeout: Duration) -> Result<Server, String> {
+    let server = resolve(address, timeout)?;
+    match server.connect(Deadline::after(timeout)) {
         Ok(_connection) => Ok(server),
         Err(error) => Err(unreachable(address, &error)),
     }
 }
 
-fn look_up(address: &args::Address, wait: std::time::Duration) -> Result<Server, String> {
-    Server::look_up(&address.host, address.port, Deadline::after(wait))
+fn resolve(address: &Address, timeout: Duration) -> Result<Server, String> {
+    Server::resolve(&address.host, address.port, Deadline::after(timeout))
         .map_err(|error| unreachable(address, &error))
 }
 
-fn unreachable(address: &args::Address, error: &http::Error) -> String {
+fn unreachable(address: &Address, error: &http::Error) -> String {
     format!(
-        "cannot connect to {address}: {error}; start sandbox-runtime there, or give another address: \
+        "cannot connect to {address}: {error}; start sandbox-runtime there or pass another address: \
          tester [ip] [port]"
     )
 }
 
-fn say(text: &str) -> Result<u8, String> {
+fn print(text: &str) -> Result<u8, String> {
     io::stdout().write_all(text.as_bytes()).map_err(|error| format!("cannot write: {error}"))?;
     Ok(0)
 }
 
-fn complain(sentence: &str, code: u8) -> ExitCode {
-    // When standard error is gone too, the exit code is all that is left to say it with.
+fn report_error(sentence: &str, code: u8) -> ExitCode {
+    // If standard error is closed too, only the exit code reports the failure.
     let _ = writeln!(io::stderr(), "tester: {sentence}");
     ExitCode::from(code)
 }

@@ -1,13 +1,14 @@
-//! Words to one command string, such that Python's `shlex.split` gives exactly these words back.
+//! Quotes arguments into one command string that Python's `shlex.split` splits into exactly the same
+//! arguments.
 
-/// Every word is quoted, also where it would not need to be: one rule is easier to trust than a list of exceptions.
-pub(crate) fn quote(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+/// Every argument is quoted, even if it need not be: one rule is easier to trust than a list of exceptions.
+pub(crate) fn quote(argv: &[String]) -> String {
+    argv.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ")
 }
 
-/// Inside single quotes nothing is special but the single quote itself, which therefore goes into double quotes.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r#"'"'"'"#))
+/// Only the single quote is special inside single quotes; it goes into double quotes.
+fn quoted(arg: &str) -> String {
+    format!("'{}'", arg.replace('\'', r#"'"'"'"#))
 }
 
 #[cfg(test)]
@@ -15,14 +16,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(words: &[&str], expected: &str) {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(quote(&words), expected);
+    fn check(argv: &[&str], expected: &str) {
+        let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
+        assert_eq!(quote(&argv), expected);
     }
 
-    /// The right-hand sides were split by Python 3.11's `shlex.split` and gave the left-hand sides.
+    /// Each right-hand side was split by Python 3.11's `shlex.split` into the left-hand side.
     #[test]
-    fn each_word_is_quoted() {
+    fn each_argument_is_quoted() {
         check(&["ls"], "'ls'");
         check(&["ls", "-l", "a b"], "'ls' '-l' 'a b'");
         check(&[""], "''");

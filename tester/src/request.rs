@@ -1,4 +1,4 @@
-//! A well-formed request, as bytes. What has to be wrong is written by hand where it is needed.
+//! A well-formed request, encoded as bytes. Malformed requests are written by hand where they are needed.
 
 use crate::json;
 
@@ -12,51 +12,51 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(method: &'static str, target: &str) -> Request {
+    pub(crate) fn new(method: &'static str, target: &str) -> Self {
         Request { method, target: target.to_owned(), headers: Vec::new(), body: None }
     }
 
-    pub(crate) fn command(command: &str) -> Request {
+    pub(crate) fn command(command: &str) -> Self {
         Request::json(&format!("{{\"command\":{}}}", json::string(command)))
     }
 
-    pub(crate) fn json(body: &str) -> Request {
+    pub(crate) fn json(body: &str) -> Self {
         Request::new("POST", "/execute").header("Content-Type", "application/json").body(body.as_bytes())
     }
 
-    pub(crate) fn upload(name: &str, content: &[u8]) -> Request {
-        Request::multipart(&file(name), content)
+    pub(crate) fn upload(name: &str, content: &[u8]) -> Self {
+        Request::multipart(&file_disposition(name), content)
     }
 
-    /// An upload of one part, which need not be a file.
-    pub(crate) fn multipart(disposition: &str, content: &[u8]) -> Request {
-        let [head, end] = around(disposition);
+    /// An upload with one part, which may be any part.
+    pub(crate) fn multipart(disposition: &str, content: &[u8]) -> Self {
+        let [head, end] = delimiters(disposition);
         Request::form(&[head.as_bytes(), content, end.as_bytes()].concat())
     }
 
-    pub(crate) fn form(body: &[u8]) -> Request {
-        Request::headed_form().body(body)
+    pub(crate) fn form(body: &[u8]) -> Self {
+        Request::empty_form().body(body)
     }
 
-    /// For a file that is sent as it is made: the bytes to send before its `length` bytes, and those after them.
+    /// For a file that is generated while it is sent: the bytes before and after its `length` bytes.
     pub(crate) fn large_upload(name: &str, length: u64, host: &str) -> [Vec<u8>; 2] {
-        let [part, end] = around(&file(name));
+        let [part, end] = delimiters(&file_disposition(name));
         let length = length + part.len() as u64 + end.len() as u64;
-        let head = Request::headed_form().header("Content-Length", &length.to_string()).encode(host);
+        let head = Request::empty_form().header("Content-Length", &length.to_string()).encode(host);
         [[head, part.into_bytes()].concat(), end.into_bytes()]
     }
 
-    fn headed_form() -> Request {
-        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
-        Request::new("POST", "/upload").header("Content-Type", &kind)
+    fn empty_form() -> Self {
+        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+        Request::new("POST", "/upload").header("Content-Type", &content_type)
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Request {
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    pub(crate) fn body(mut self, body: &[u8]) -> Request {
+    pub(crate) fn body(mut self, body: &[u8]) -> Self {
         self.body = Some(body.to_owned());
         self
     }
@@ -74,23 +74,24 @@ impl Request {
     }
 }
 
-/// The disposition of a part that is a file.
-fn file(name: &str) -> String {
+/// The Content-Disposition of a file part.
+fn file_disposition(name: &str) -> String {
     format!("form-data; name=\"file\"; filename=\"{}\"", quoted(name))
 }
 
-/// What stands before and after the content of a form's only part.
-fn around(disposition: &str) -> [String; 2] {
+/// The bytes before and after the content of the only part of a form.
+fn delimiters(disposition: &str) -> [String; 2] {
     let head = format!("--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n");
     [head, format!("\r\n--{BOUNDARY}--\r\n")]
 }
 
-/// A file name inside the quotes of a header.
+/// A file name for a quoted string in a header.
 fn quoted(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// A path for a target: slashes stay, everything that is not unreserved (RFC 3986 section 2.3) is encoded.
+/// A path for a request target: everything but slashes and unreserved characters (RFC 3986 section 2.3) is
+/// encoded.
 pub(crate) fn encoded(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_a_length_when_it_has_a_body() {
+    fn content_length_is_sent_with_a_body() {
         let get = Request::new("GET", "/").header("A", "b").encode("h:1");
         assert_eq!(get, b"GET / HTTP/1.1\r\nHost: h:1\r\nA: b\r\n\r\n");
         let post = Request::new("POST", "/x").body(b"").encode("h");
@@ -117,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn a_large_upload_is_an_upload_in_three_parts() {
+    fn large_upload_is_an_upload_in_pieces() {
         let [before, after] = Request::large_upload("a\"b", 3, "h:1");
         let whole = Request::upload("a\"b", b"xyz").encode("h:1");
         assert_eq!([&before, &b"xyz"[..], &after].concat(), whole);
     }
 
     #[test]
-    fn a_path_is_encoded_for_a_target() {
+    fn path_is_encoded_for_a_target() {
         assert_eq!(encoded("a b/é%\"~"), "a%20b/%C3%A9%25%22~");
     }
 
     #[test]
-    fn a_name_is_quoted_for_a_header() {
+    fn name_is_quoted_for_a_header() {
         assert_eq!(quoted(r#"a"b\c"#), r#"a\"b\\c"#);
     }
 }

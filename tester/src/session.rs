@@ -1,4 +1,5 @@
-//! What a check works with: one server, one directory of its own there, and what is known about its image.
+//! The context of a check: the server, a directory of its own on it, and the programs known to be in its
+//! image.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,60 +7,61 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::answer::{Exchange, PREFIX, Ran, Stop, Verdict, fail};
+use crate::client::Client;
 use crate::http::{Deadline, Server};
 use crate::json::{self, Value};
 use crate::request::{Request, encoded};
-use crate::talk::Talk;
+use crate::response::{Exchange, PREFIX, Ran, Stop, Verdict, fail};
 
-/// What to make of an answer that is wrong, and known to be the reference's.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How to treat a known difference of the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Differences {
-    AreFailures,
-    AreNamed,
+    Fail,
+    Report,
 }
 
-/// How the reference is known to behave, for [`Session::differs`].
+/// A known difference of the reference, for [`Session::allow`].
 #[derive(Clone, Copy)]
-pub(crate) struct Reference {
-    pub(crate) which: &'static str,
-    pub(crate) seen: bool,
+pub(crate) struct KnownDifference {
+    pub(crate) name: &'static str,
+    /// Whether the response is the one that the reference is known to send.
+    pub(crate) observed: bool,
 }
 
 pub(crate) struct Session {
     pub(crate) server: Server,
-    wait: Duration,
+    timeout: Duration,
     differences: Differences,
-    /// Below the base directory; everything the checks make is in it.
+    /// Relative to the base directory; every file of the checks is below it.
     pub(crate) directory: String,
-    /// Programs asked for so far, and whether the image has them.
+    /// The programs checked so far, and whether the image has them.
     programs: RefCell<BTreeMap<&'static str, bool>>,
 }
 
 impl Session {
-    pub(crate) fn new(server: Server, wait: Duration, differences: Differences) -> Session {
+    pub(crate) fn new(server: Server, timeout: Duration, differences: Differences) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let directory = format!("tester-{}-{}", process::id(), now.as_millis());
-        Session { server, wait, differences, directory, programs: RefCell::default() }
+        Self { server, timeout, differences, directory, programs: RefCell::default() }
     }
 
-    /// The name of a file of ours, as seen from the base directory.
+    /// A name below [`Session::directory`], relative to the base directory.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)
     }
 
-    pub(crate) fn talk(&self) -> Result<Talk, Stop> {
-        match self.server.connect(Deadline::after(self.wait)) {
-            Ok(connection) => Ok(Talk::on(connection, &self.server.name)),
+    pub(crate) fn client(&self) -> Result<Client, Stop> {
+        match self.server.connect(Deadline::after(self.timeout)) {
+            Ok(connection) => Ok(Client::new(connection, &self.server.name)),
             Err(error) => Err(fail(b"", "a connection", error.to_string().as_bytes())),
         }
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     pub(crate) fn send(&self, request: Request) -> Result<Exchange, Stop> {
-        let mut talk = self.talk()?;
-        talk.request(request.header("Connection", "close"))?;
-        talk.answer()
+        let mut client = self.client()?;
+        client.send_request(request.header("Connection", "close"))?;
+        client.response()
     }
 
     pub(crate) fn get(&self, target: &str) -> Result<Exchange, Stop> {
@@ -79,15 +81,15 @@ impl Session {
         self.send(Request::json(body))?.ran()
     }
 
-    /// `name` is used as it is: below [`Session::directory`] only if it says so.
+    /// `name` is sent unchanged: it need not be below [`Session::directory`].
     pub(crate) fn upload(&self, name: &str, content: &[u8]) -> Result<Exchange, Stop> {
         self.send(Request::upload(name, content))
     }
 
-    /// A file that a check needs, below [`Session::directory`].
+    /// Uploads a file below [`Session::directory`] and returns its path.
     pub(crate) fn file(&self, name: &str, content: &[u8]) -> Result<String, Stop> {
         let path = self.path(name);
-        self.upload(&path, content)?.status(200)?;
+        self.upload(&path, content)?.expect_status(200)?;
         Ok(path)
     }
 
@@ -111,42 +113,42 @@ impl Session {
         Ok(true)
     }
 
-    /// Skips the check when the image lacks one of `programs`. Asked once for each: `--help` ends soon whatever the
-    /// program is, and what it prints does not matter.
+    /// Skips the check if the image lacks one of `programs`. Each is run once, with `--help` because that
+    /// makes any program exit soon; its output is ignored.
     pub(crate) fn needs(&self, programs: &[&'static str]) -> Verdict {
         for program in programs {
             let known = self.programs.borrow().get(program).copied();
-            let there = match known {
-                Some(there) => there,
+            let is_present = match known {
+                Some(is_present) => is_present,
                 None => {
                     let missing = format!("{PREFIX}[Errno 2] No such file or directory: '{program}'");
-                    let there = self.execute(&format!("{program} --help"))?.outcome.stderr != missing;
-                    self.programs.borrow_mut().insert(program, there);
-                    there
+                    let is_present = self.execute(&format!("{program} --help"))?.outcome.stderr != missing;
+                    self.programs.borrow_mut().insert(program, is_present);
+                    is_present
                 }
             };
-            if !there {
-                return Err(Stop::Skip(format!("no {program} there")));
+            if !is_present {
+                return Err(Stop::Skip(format!("no {program} in the image")));
             }
         }
         Ok(())
     }
 
-    /// Gives a failure the name of a difference from the reference, if it is one and if that is wanted.
-    pub(crate) fn differs<T>(&self, result: Result<T, Stop>, reference: Reference) -> Result<T, Stop> {
+    /// With `--reference`, turns a failure into a report of the known difference that causes it.
+    pub(crate) fn allow<T>(&self, result: Result<T, Stop>, difference: KnownDifference) -> Result<T, Stop> {
         match result {
-            Err(Stop::Fail(_)) if reference.seen && self.differences == Differences::AreNamed => {
-                Err(Stop::Differs(reference.which))
+            Err(Stop::Fail(_)) if difference.observed && self.differences == Differences::Report => {
+                Err(Stop::Differs(difference.name))
             }
             result => result,
         }
     }
 
-    /// Stops before a step that the reference is known not to survive.
-    pub(crate) fn spare_the_reference(&self, which: &'static str) -> Verdict {
+    /// Stops before a step that would hang the reference.
+    pub(crate) fn skip_on_reference(&self, name: &'static str) -> Verdict {
         match self.differences {
-            Differences::AreNamed => Err(Stop::Differs(which)),
-            Differences::AreFailures => Ok(()),
+            Differences::Report => Err(Stop::Differs(name)),
+            Differences::Fail => Ok(()),
         }
     }
 }

@@ -124,5 +124,5 @@ fn a_wrong_answer_is_no_number() {
         assert_eq!((&row["server"], &row["skipped"]), (&Value::Null, &Value::Null));
         assert!(row["failed"].as_str().unwrap().contains("No such file or directory: 'true'"), "{row}");
     }
-    assert_eq!(result["measurements"]["spawn-tiny"]["skipped"], Value::from("no chmod there"));
+    assert_eq!(result["measurements"]["spawn-tiny"]["skipped"], Value::from("no chmod in the image"));
 }

@@ -1,100 +1,107 @@
 //! The command line of `tester bench`.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::MEASUREMENTS;
-use crate::args::{self, Address, Error, Task};
+use super::measurements::GROUPS;
+use super::target::Processes;
+use crate::address::Address;
+use crate::usage::Error;
+use crate::value::{is_digits, seconds};
 
-/// An exchange can be an answer of hundreds of MiB.
-const WAIT: Duration = Duration::from_secs(120);
-const ROUNDS: usize = 5;
-const MOST_ROUNDS: usize = 1000;
+/// Long enough for a response of hundreds of MiB.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const DEFAULT_ROUNDS: usize = 5;
+const MAX_ROUNDS: usize = 1000;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) address: Address,
-    pub(crate) wait: Duration,
+    pub(crate) timeout: Duration,
     pub(super) rounds: usize,
     pub(super) format: Format,
-    /// Names of measurements; all of them when empty.
+    /// Names of measurements; empty for all of them.
     pub(super) only: Vec<&'static str>,
-    pub(super) subject: Subject,
+    pub(super) processes: Processes,
 }
 
 impl Options {
-    /// Or else one has to be there.
+    /// Otherwise a server must already be running.
     pub(crate) fn starts_server(&self) -> bool {
-        matches!(self.subject, Subject::Command(_))
+        matches!(self.processes, Processes::Command(_))
     }
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Table,
     Json,
 }
 
-/// What is known of the server's processes.
-#[derive(Debug, PartialEq)]
-pub(super) enum Subject {
-    Unknown,
-    Pid(u32),
-    /// To be started, and stopped, with these words.
-    Command(Vec<String>),
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Invocation {
+    Help,
+    Version,
+    Run(Options),
 }
 
-pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Task, Error> {
-    let mut places = Vec::new();
-    let (mut wait, mut rounds, mut format, mut only) = (WAIT, ROUNDS, Format::Table, Vec::new());
+pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Invocation, Error> {
+    let mut positional = Vec::new();
+    let (mut timeout, mut rounds) = (DEFAULT_TIMEOUT, DEFAULT_ROUNDS);
+    let (mut format, mut only) = (Format::Table, Vec::new());
     let (mut pid, mut command) = (None, None);
-    while let Some(word) = words.next() {
-        let (option, attached) = match word.split_once('=') {
+    while let Some(arg) = args.next() {
+        let (option, attached) = match arg.split_once('=') {
             Some((option, value)) if option.starts_with("--") => (option, Some(value.to_owned())),
-            _ => (word.as_str(), None),
+            _ => (arg.as_str(), None),
         };
-        let mut value = |option| attached.clone().or_else(|| words.next()).ok_or(Error::MissingValue(option));
+        let mut value = |option| attached.clone().or_else(|| args.next()).ok_or(Error::MissingValue(option));
         match option {
-            "--timeout" => wait = args::seconds(&value("--timeout")?)?,
-            "--rounds" => rounds = number("--rounds", value("--rounds")?, MOST_ROUNDS)?,
+            "--timeout" => timeout = seconds(&value("--timeout")?)?,
+            "--rounds" => rounds = number("--rounds", value("--rounds")?, MAX_ROUNDS)?,
             "--pid" => pid = Some(number("--pid", value("--pid")?, u32::MAX)?),
             "--only" => only.extend(names(&value("--only")?)?),
-            _ if attached.is_some() => return Err(Error::UnknownOption(word)),
-            "-h" | "--help" => return Ok(Task::Help),
-            "-V" | "--version" => return Ok(Task::Version),
+            _ if attached.is_some() => return Err(Error::UnknownOption(arg)),
+            "-h" | "--help" => return Ok(Invocation::Help),
+            "-V" | "--version" => return Ok(Invocation::Version),
             "--json" => format = Format::Json,
-            "--" => command = Some(words.by_ref().collect::<Vec<_>>()),
-            _ if word.starts_with('-') => return Err(Error::UnknownOption(word)),
-            _ => places.push(word),
+            "--" => command = Some(args.by_ref().collect::<Vec<_>>()),
+            _ if arg.starts_with('-') => return Err(Error::UnknownOption(arg)),
+            _ => positional.push(arg),
         }
     }
-    let subject = match (pid, command) {
-        (None, None) => Subject::Unknown,
-        (Some(pid), None) => Subject::Pid(pid),
-        (None, Some(words)) if !words.is_empty() => Subject::Command(words),
-        (None, Some(_)) => return Err(Error::NoCommand),
-        (Some(_), Some(_)) => return Err(Error::PidWithCommand),
-    };
-    let address = args::address(places)?;
-    Ok(Task::Bench(Options { address, wait, rounds, format, only, subject }))
+    let processes = processes(pid, command)?;
+    let address = Address::parse(positional)?;
+    Ok(Invocation::Run(Options { address, timeout, rounds, format, only, processes }))
 }
 
-/// From 1 to `most`, in digits only.
-fn number<T: std::str::FromStr + PartialOrd + From<u8> + std::fmt::Display>(
+fn processes(pid: Option<u32>, command: Option<Vec<String>>) -> Result<Processes, Error> {
+    match (pid, command) {
+        (None, None) => Ok(Processes::Unknown),
+        (Some(pid), None) => Ok(Processes::Pid(pid)),
+        (None, Some(argv)) if !argv.is_empty() => Ok(Processes::Command(argv)),
+        (None, Some(_)) => Err(Error::NoCommand),
+        (Some(_), Some(_)) => Err(Error::PidWithCommand),
+    }
+}
+
+/// From 1 to `max`, in digits only.
+fn number<T: FromStr + PartialOrd + From<u8> + Display>(
     option: &'static str,
     text: String,
-    most: T,
+    max: T,
 ) -> Result<T, Error> {
     match text.parse::<T>() {
-        Ok(number) if number >= T::from(1) && number <= most && args::is_digits(&text) => Ok(number),
-        _ => Err(Error::Number { option, text, most: most.to_string() }),
+        Ok(number) if number >= T::from(1) && number <= max && is_digits(&text) => Ok(number),
+        _ => Err(Error::Number { option, text, max: max.to_string() }),
     }
 }
 
 fn names(list: &str) -> Result<Vec<&'static str>, Error> {
-    let known =
-        |name: &str| MEASUREMENTS.iter().copied().flatten().find(|measurement| measurement.name == name);
+    let find = |name: &str| GROUPS.iter().copied().flatten().find(|measurement| measurement.name == name);
     list.split(',')
-        .map(|name| Ok(known(name).ok_or_else(|| Error::UnknownMeasurement(name.to_owned()))?.name))
+        .map(|name| Ok(find(name).ok_or_else(|| Error::UnknownMeasurement(name.to_owned()))?.name))
         .collect()
 }
 
@@ -102,24 +109,24 @@ fn names(list: &str) -> Result<Vec<&'static str>, Error> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Task, Error> {
-        parse(line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned))
+    fn parsed(line: &str) -> Result<Invocation, Error> {
+        parse(line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned))
     }
 
     fn options() -> Options {
         Options {
             address: Address { host: "127.0.0.1".to_owned(), port: 8888 },
-            wait: WAIT,
-            rounds: ROUNDS,
+            timeout: DEFAULT_TIMEOUT,
+            rounds: DEFAULT_ROUNDS,
             format: Format::Table,
             only: Vec::new(),
-            subject: Subject::Unknown,
+            processes: Processes::Unknown,
         }
     }
 
     #[track_caller]
     fn measures(line: &str, expected: Options) {
-        assert_eq!(parsed(line), Ok(Task::Bench(expected)));
+        assert_eq!(parsed(line), Ok(Invocation::Run(expected)));
     }
 
     #[track_caller]
@@ -128,20 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn all_has_a_default() {
+    fn every_option_has_a_default() {
         measures("", options());
         let address = Address { host: "h".to_owned(), port: 80 };
         measures("h 80", Options { address, ..options() });
     }
 
     #[test]
-    fn options_take_their_value_from_the_same_word_or_the_next() {
+    fn value_is_in_the_same_or_the_next_argument() {
         let expected = || Options {
             rounds: 3,
-            wait: Duration::from_millis(1500),
+            timeout: Duration::from_millis(1500),
             format: Format::Json,
             only: vec!["spawn-true", "start", "echo"],
-            subject: Subject::Pid(7),
+            processes: Processes::Pid(7),
             ..options()
         };
         measures(
@@ -155,22 +162,22 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_all_that_follows_two_dashes() {
-        let subject = Subject::Command(vec!["a".to_owned(), "--json".to_owned(), "--".to_owned()]);
-        measures("-- a --json --", Options { subject, ..options() });
-        assert_eq!(parsed("--rounds 2 --help"), Ok(Task::Help));
+    fn arguments_after_two_dashes_are_the_server() {
+        let processes = Processes::Command(vec!["a".to_owned(), "--json".to_owned(), "--".to_owned()]);
+        measures("-- a --json --", Options { processes, ..options() });
+        assert_eq!(parsed("--rounds 2 --help"), Ok(Invocation::Help));
     }
 
     #[test]
-    fn wrong_words_are_named() {
+    fn invalid_arguments_are_reported() {
         refuses("-x", Error::UnknownOption("-x".into()));
         refuses("--json=yes", Error::UnknownOption("--json=yes".into()));
         refuses("--reference", Error::UnknownOption("--reference".into()));
         refuses("--rounds", Error::MissingValue("--rounds"));
         refuses("--only", Error::MissingValue("--only"));
         for text in ["0", "-1", "+1", "1001", "many", ""] {
-            let (option, most) = ("--rounds", "1000".to_owned());
-            refuses(&format!("--rounds={text}"), Error::Number { option, text: text.into(), most });
+            let (option, max) = ("--rounds", "1000".to_owned());
+            refuses(&format!("--rounds={text}"), Error::Number { option, text: text.into(), max });
         }
         refuses("--only echo,", Error::UnknownMeasurement(String::new()));
         refuses("--only Echo", Error::UnknownMeasurement("Echo".into()));

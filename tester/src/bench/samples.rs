@@ -1,8 +1,8 @@
-//! What was measured, and what a reader is told of it: the median over the rounds.
+//! The samples of a measurement, and their summary: the median over the rounds.
 
 use std::time::Duration;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
     PerSecond,
@@ -19,8 +19,15 @@ pub(super) struct Sample {
     pub(super) work: Option<Work>,
     pub(super) peak_bytes: Option<u64>,
     pub(super) delivered: Option<Delivered>,
-    /// What a reader has to know beside the number.
+    /// A remark shown beside the number.
     pub(super) note: Option<String>,
+}
+
+impl Sample {
+    /// In [`Unit::Seconds`].
+    pub(super) fn of_times(server: Duration, floor: Duration) -> Self {
+        Self { server: server.as_secs_f64(), floor: Some(floor.as_secs_f64()), ..Self::default() }
+    }
 }
 
 /// In seconds.
@@ -31,31 +38,38 @@ pub(super) struct Latency {
     pub(super) max: f64,
 }
 
-/// What the server itself used of the processors, and for how many commands.
+/// CPU time of the server process itself, and the number of commands.
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     pub(super) cpu_seconds: f64,
     pub(super) commands: f64,
 }
 
-/// How much of a command's output arrived.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How much of the output of a command arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
     All(u64),
-    /// The rest was left out by the server: its time compares with no floor.
+    /// The server truncated the output, so its time is not comparable with the floor.
     Truncated(u64),
 }
 
-impl Latency {
-    /// `None` when nothing was measured.
-    pub(super) fn of(mut times: Vec<Duration>) -> Option<Latency> {
-        times.sort_unstable();
-        let seconds = |percent| percentile(&times, percent).map(|time| time.as_secs_f64());
-        Some(Latency { p50: seconds(50)?, p99: seconds(99)?, max: seconds(100)? })
+impl Work {
+    /// From the CPU time before and after the commands.
+    pub(super) fn since(before: Option<f64>, after: Option<f64>, commands: usize) -> Option<Self> {
+        Some(Self { cpu_seconds: after? - before?, commands: commands as f64 })
     }
 }
 
-/// By the nearest rank: a time that was measured, and none between two.
+impl Latency {
+    /// `None` if there is no time.
+    pub(super) fn of(mut times: Vec<Duration>) -> Option<Self> {
+        times.sort_unstable();
+        let seconds = |percent| percentile(&times, percent).map(|time| time.as_secs_f64());
+        Some(Self { p50: seconds(50)?, p99: seconds(99)?, max: seconds(100)? })
+    }
+}
+
+/// By nearest rank: always a measured time, never an interpolated one.
 fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
@@ -74,7 +88,7 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub(super) struct Summary {
     pub(super) server: Option<f64>,
     pub(super) floor: Option<f64>,
-    /// Of a round's server to the same round's floor.
+    /// The median of the ratios, each of the server to the floor of the same round.
     pub(super) ratio: Option<f64>,
     pub(super) p50: Option<f64>,
     pub(super) p99: Option<f64>,
@@ -89,18 +103,18 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn of(samples: &[Sample]) -> Summary {
-        let middle = |field: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(field));
+    pub(super) fn of(samples: &[Sample]) -> Self {
+        let median_of = |field: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(field));
         let last = samples.last();
-        Summary {
-            server: middle(|sample| Some(sample.server)),
-            floor: middle(|sample| sample.floor),
-            ratio: middle(ratio),
-            p50: middle(|sample| sample.latency.map(|latency| latency.p50)),
-            p99: middle(|sample| sample.latency.map(|latency| latency.p99)),
-            max: middle(|sample| sample.latency.map(|latency| latency.max)),
-            floor_p99: middle(|sample| sample.floor_latency.map(|latency| latency.p99)),
-            floor_max: middle(|sample| sample.floor_latency.map(|latency| latency.max)),
+        Self {
+            server: median_of(|sample| Some(sample.server)),
+            floor: median_of(|sample| sample.floor),
+            ratio: median_of(ratio),
+            p50: median_of(|sample| sample.latency.map(|latency| latency.p50)),
+            p99: median_of(|sample| sample.latency.map(|latency| latency.p99)),
+            max: median_of(|sample| sample.latency.map(|latency| latency.max)),
+            floor_p99: median_of(|sample| sample.floor_latency.map(|latency| latency.p99)),
+            floor_max: median_of(|sample| sample.floor_latency.map(|latency| latency.max)),
             cpu_per_1000: cpu_per_1000(samples),
             peak_bytes: samples.iter().filter_map(|sample| sample.peak_bytes).max(),
             delivered: last.and_then(|sample| sample.delivered),
@@ -116,7 +130,7 @@ fn ratio(sample: &Sample) -> Option<f64> {
     }
 }
 
-/// Of all rounds together: the kernel counts in hundredths of a second, too coarse for one.
+/// For all rounds together: the kernel counts in hundredths of a second, too coarse for one round.
 fn cpu_per_1000(samples: &[Sample]) -> Option<f64> {
     let mut all = samples.iter().filter_map(|sample| sample.work);
     let first = all.next()?;
@@ -137,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle_one_or_between_the_middle_two() {
+    fn median_of_an_even_count_is_the_midpoint() {
         check_median(&[], None);
         check_median(&[3.0], Some(3.0));
         check_median(&[5.0, 1.0], Some(3.0));
@@ -152,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_the_nearest_rank() {
+    fn percentile_is_the_nearest_rank() {
         check_latency(0..0, None);
         check_latency(7..8, Some([0.007; 3]));
         check_latency((1..=100).rev(), Some([0.050, 0.099, 0.100]));
@@ -161,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_of_rounds_and_not_of_medians() {
+    fn ratio_is_the_median_of_the_ratios() {
         let sample = |server, floor| Sample { server, floor: Some(floor), ..Sample::default() };
-        // The machine was slower in two of the rounds, for server and floor alike.
+        // The machine was slower in two of the rounds, for the server and the floor alike.
         let summary = Summary::of(&[sample(2.0, 1.0), sample(20.0, 10.0), sample(60.0, 20.0)]);
         assert_eq!((summary.server, summary.floor, summary.ratio), (Some(20.0), Some(10.0), Some(2.0)));
-        let cut = Sample { delivered: Some(Delivered::Truncated(1)), ..sample(1.0, 1.0) };
-        assert_eq!(Summary::of(&[cut]).ratio, None);
+        let truncated = Sample { delivered: Some(Delivered::Truncated(1)), ..sample(1.0, 1.0) };
+        assert_eq!(Summary::of(&[truncated]).ratio, None);
     }
 
     #[test]
-    fn processor_time_is_of_all_rounds_together() {
+    fn cpu_time_is_summed_over_all_rounds() {
         let sample = |cpu_seconds, commands| Sample {
             work: Some(Work { cpu_seconds, commands }),
             ..Sample::default()

@@ -1,19 +1,20 @@
-//! The JSON of `/execute`. None of these needs a program: that the command was read shows in the failure to find it.
+//! The request body of `/execute`. No check needs a program: the error for an unknown one proves that the
+//! command was read.
 
 use super::{Check, check};
-use crate::answer::{Exchange, Verdict};
 use crate::json::Value;
 use crate::request::Request;
-use crate::session::{Reference, Session};
+use crate::response::{Exchange, Verdict};
+use crate::session::{KnownDifference, Session};
 
 pub(super) const CHECKS: &[Check] = &[
     check("a body that is not JSON is 422", not_json),
-    check("JSON that is not the object asked for is 422", not_the_object),
-    check("a content type that is not JSON is 422, and so is none", wrong_content_type),
-    check("JSON content types in any case, with parameters", json_content_types),
+    check("JSON of the wrong shape is 422", wrong_json),
+    check("a missing or non-JSON content type is 422", wrong_content_type),
+    check("JSON content types are accepted in any case, with parameters", json_content_types),
     check("unknown fields are ignored", unknown_fields),
-    check("a key that comes twice is 422", duplicate_keys),
-    check("a timeout_seconds that is no number is 422", timeout_is_a_number),
+    check("a duplicate key is 422", duplicate_keys),
+    check("a timeout_seconds that is not a number is 422", invalid_timeout),
     check("every escape in a JSON string is decoded", escapes),
 ];
 
@@ -33,7 +34,7 @@ fn not_json(s: &Session) -> Verdict {
     Ok(())
 }
 
-fn not_the_object(s: &Session) -> Verdict {
+fn wrong_json(s: &Session) -> Verdict {
     for body in [
         "{}",
         "[]",
@@ -51,46 +52,47 @@ fn not_the_object(s: &Session) -> Verdict {
 const UNKNOWN: &str = r#"{"command":"tester-no-such-program"}"#;
 const NOT_FOUND: &str = "[Errno 2] No such file or directory: 'tester-no-such-program'";
 
-fn with_content_type(kind: &str) -> Request {
-    Request::new("POST", "/execute").header("Content-Type", kind).body(UNKNOWN.as_bytes())
+fn with_content_type(content_type: &str) -> Request {
+    Request::new("POST", "/execute").header("Content-Type", content_type).body(UNKNOWN.as_bytes())
 }
 
 // JS-11
 fn wrong_content_type(s: &Session) -> Verdict {
     unprocessable(&s.send(Request::new("POST", "/execute").body(UNKNOWN.as_bytes()))?)?;
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "text/json"] {
-        unprocessable(&s.send(with_content_type(kind))?)?;
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "text/json"]
+    {
+        unprocessable(&s.send(with_content_type(content_type))?)?;
     }
     Ok(())
 }
 
 // JS-11
 fn json_content_types(s: &Session) -> Verdict {
-    for kind in ["application/json; charset=utf-8", "application/vnd.x+json", "APPLICATION/JSON"] {
-        s.send(with_content_type(kind))?.ran()?.could_not_run(NOT_FOUND)?;
+    for content_type in ["application/json; charset=utf-8", "application/vnd.x+json", "APPLICATION/JSON"] {
+        s.send(with_content_type(content_type))?.ran()?.expect_failure(NOT_FOUND)?;
     }
     Ok(())
 }
 
 fn unknown_fields(s: &Session) -> Verdict {
     s.execute_json(r#"{"x":[{"y":null}],"command":"tester-no-such-program","z":1e5}"#)?
-        .could_not_run(NOT_FOUND)
+        .expect_failure(NOT_FOUND)
 }
 
 // JS-01
 fn duplicate_keys(s: &Session) -> Verdict {
     let exchange =
         s.send(Request::json(r#"{"command":"tester-no-such-program","command":"tester-no-such-program"}"#))?;
-    let seen = exchange.response.status == 200;
-    s.differs(unprocessable(&exchange), Reference { which: "difference 13", seen })
+    let observed = exchange.response.status == 200;
+    s.allow(unprocessable(&exchange), KnownDifference { name: "difference 13", observed })
 }
 
-fn timeout_is_a_number(s: &Session) -> Verdict {
+fn invalid_timeout(s: &Session) -> Verdict {
     for value in ["\"soon\"", "[1]", "{}"] {
         let body = format!("{{\"command\":\"tester-no-such-program\",\"timeout_seconds\":{value}}}");
         let exchange = s.send(Request::json(&body))?;
-        let seen = exchange.response.status == 200;
-        s.differs(unprocessable(&exchange), Reference { which: "it has no timeout_seconds", seen })?;
+        let observed = exchange.response.status == 200;
+        s.allow(unprocessable(&exchange), KnownDifference { name: "no timeout_seconds", observed })?;
     }
     Ok(())
 }
@@ -103,14 +105,14 @@ fn escapes(s: &Session) -> Verdict {
         (r"'\u0022\\'", r#"'"\\'"#),
     ] {
         let ran = s.execute_json(&format!("{{\"command\":\"{name}\"}}"))?;
-        ran.could_not_run(&format!("[Errno 2] No such file or directory: {decoded}"))?;
+        ran.expect_failure(&format!("[Errno 2] No such file or directory: {decoded}"))?;
     }
     Ok(())
 }
 
 /// 422 with at least one `{"type","loc","msg"}` in `detail`.
 pub(super) fn unprocessable(exchange: &Exchange) -> Verdict {
-    exchange.status(422)?;
+    exchange.expect_status(422)?;
     let value = exchange.json()?;
     let details = value.get("detail").and_then(Value::array).unwrap_or_default();
     let met = !details.is_empty() && details.iter().all(is_detail);
@@ -118,6 +120,6 @@ pub(super) fn unprocessable(exchange: &Exchange) -> Verdict {
 }
 
 fn is_detail(detail: &Value) -> bool {
-    let text = |key| detail.get(key).and_then(Value::text).is_some();
-    text("type") && text("msg") && detail.get("loc").and_then(Value::array).is_some()
+    let is_text = |key| detail.get(key).and_then(Value::text).is_some();
+    is_text("type") && is_text("msg") && detail.get("loc").and_then(Value::array).is_some()
 }

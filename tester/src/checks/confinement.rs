@@ -1,16 +1,16 @@
-//! No path leaves the base directory, in any spelling, on any endpoint.
+//! No path leaves the base directory, in any encoding, on any endpoint.
 
 use super::{Check, check};
-use crate::answer::Verdict;
+use crate::response::Verdict;
 use crate::session::Session;
 
 pub(super) const CHECKS: &[Check] = &[
     check(".. is 403 on /download, /list and /exists, in any encoding", parent_in_a_target),
     check(".. is 403 on /upload", parent_in_a_name),
-    check("a NUL is 403", nul),
-    check("an absolute upload name lands below the base directory", absolute_name),
-    check("a link out of the base directory is 403 on every endpoint", link_out),
-    check("a link that stays inside is followed", link_inside),
+    check("a NUL in a path is 403", nul),
+    check("an absolute upload name is relative to the base directory", absolute_name),
+    check("a symlink out of the base directory is 403 on every endpoint", link_out),
+    check("a symlink within the base directory is followed", link_inside),
 ];
 
 const DENIED: &str = r#"{"message":"Access denied"}"#;
@@ -33,7 +33,7 @@ fn parent_in_a_target(s: &Session) -> Verdict {
             &format!("{ours}/../../etc/passwd"),
             &format!("{ours}%2F..%2F..%2Fetc"),
         ] {
-            s.get(&format!("/{endpoint}/{path}"))?.is(403, DENIED)?;
+            s.get(&format!("/{endpoint}/{path}"))?.expect_json(403, DENIED)?;
         }
     }
     Ok(())
@@ -43,7 +43,7 @@ fn parent_in_a_target(s: &Session) -> Verdict {
 fn parent_in_a_name(s: &Session) -> Verdict {
     let name = format!("{}-escaped", s.directory);
     for name in [format!("../{name}"), format!("a/../../{name}"), format!("/../{name}"), "..".to_owned()] {
-        s.upload(&name, b"x")?.is(403, DENIED)?;
+        s.upload(&name, b"x")?.expect_json(403, DENIED)?;
     }
     Ok(())
 }
@@ -52,8 +52,8 @@ fn parent_in_a_name(s: &Session) -> Verdict {
 fn nul(s: &Session) -> Verdict {
     let file = s.file("plain", b"")?;
     for endpoint in ENDPOINTS {
-        s.get(&format!("/{endpoint}/{file}%00.png"))?.is(403, DENIED)?;
-        s.get(&format!("/{endpoint}/%00"))?.is(403, DENIED)?;
+        s.get(&format!("/{endpoint}/{file}%00.png"))?.expect_json(403, DENIED)?;
+        s.get(&format!("/{endpoint}/%00"))?.expect_json(403, DENIED)?;
     }
     Ok(())
 }
@@ -62,8 +62,8 @@ fn nul(s: &Session) -> Verdict {
 fn absolute_name(s: &Session) -> Verdict {
     for slashes in ["/", "//"] {
         let path = s.path(&format!("absolute-{}", slashes.len()));
-        s.upload(&format!("{slashes}{path}"), b"x")?.status(200)?;
-        s.get(&format!("/download/{path}"))?.body_is(b"x")?;
+        s.upload(&format!("{slashes}{path}"), b"x")?.expect_status(200)?;
+        s.get(&format!("/download/{path}"))?.expect_body(b"x")?;
     }
     Ok(())
 }
@@ -76,11 +76,11 @@ fn link_out(s: &Session) -> Verdict {
         [("/", "links/absolute"), ("../../..", "links/relative"), ("/proc/self/root", "links/magic")]
     {
         let link = s.path(name);
-        s.execute(&format!("ln -s {target} {link}"))?.is("", "", 0)?;
+        s.execute(&format!("ln -s {target} {link}"))?.expect_result("", "", 0)?;
         for endpoint in ENDPOINTS {
-            s.get(&format!("/{endpoint}/{link}/dev"))?.is(403, DENIED)?;
+            s.get(&format!("/{endpoint}/{link}/dev"))?.expect_json(403, DENIED)?;
         }
-        s.upload(&format!("{link}/tmp/{}-escaped", s.directory), b"x")?.is(403, DENIED)?;
+        s.upload(&format!("{link}/tmp/{}-escaped", s.directory), b"x")?.expect_json(403, DENIED)?;
     }
     Ok(())
 }
@@ -89,9 +89,9 @@ fn link_inside(s: &Session) -> Verdict {
     s.needs(&["ln"])?;
     s.file("inside/folder/f", b"followed")?;
     let link = s.path("inside/link");
-    s.execute(&format!("ln -s folder {link}"))?.is("", "", 0)?;
+    s.execute(&format!("ln -s folder {link}"))?.expect_result("", "", 0)?;
     let exchange = s.get(&format!("/download/{link}/f"))?;
-    exchange.status(200)?;
-    exchange.body_is(b"followed")?;
-    s.get(&format!("/list/{link}"))?.status(200)
+    exchange.expect_status(200)?;
+    exchange.expect_body(b"followed")?;
+    s.get(&format!("/list/{link}"))?.expect_status(200)
 }

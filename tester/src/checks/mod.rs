@@ -1,7 +1,7 @@
-//! Everything the runtime promises, one line a promise, grouped as the wire contract is.
+//! The promises of the runtime, one check each, in the order of the wire contract.
 //!
-//! A promise that needs a program is skipped where the image has none. What the checks make stays inside one
-//! directory with a name of its own, which is removed at the end if there is an `rm` there.
+//! A check is skipped if the image lacks a program that it needs. All files of the checks are below one
+//! uniquely named directory, which is removed at the end if the image has `rm`.
 
 mod bodies;
 mod browse;
@@ -16,8 +16,8 @@ mod wire;
 
 use std::io;
 
-use crate::answer::{Stop, Verdict};
 use crate::report::Report;
+use crate::response::{Stop, Verdict};
 use crate::session::Session;
 
 pub(crate) struct Check {
@@ -25,7 +25,7 @@ pub(crate) struct Check {
     run: fn(&Session) -> Verdict,
 }
 
-/// A row of a group's table.
+/// One row of a table of checks.
 const fn check(promise: &'static str, run: fn(&Session) -> Verdict) -> Check {
     Check { promise, run }
 }
@@ -33,20 +33,20 @@ const fn check(promise: &'static str, run: fn(&Session) -> Verdict) -> Check {
 const GROUPS: &[(&str, &[Check])] = &[
     ("Health and routes", health::CHECKS),
     ("Running commands", execute::CHECKS),
-    ("How commands end", endings::CHECKS),
-    ("Bodies of /execute", bodies::CHECKS),
+    ("Deadlines, background processes and disconnects", endings::CHECKS),
+    ("Request body of /execute", bodies::CHECKS),
     ("Upload", upload::CHECKS),
     ("Download", download::CHECKS),
     ("List and exists", browse::CHECKS),
-    ("Staying below the base directory", confinement::CHECKS),
+    ("Confinement to the base directory", confinement::CHECKS),
     ("HTTP/1.1", wire::CHECKS),
-    ("Requests that must be refused", framing::CHECKS),
+    ("Ambiguous requests", framing::CHECKS),
 ];
 
-/// Gives back how many checks failed. The error is that the report could not be written.
+/// Returns the number of failed checks. An error means that the report could not be written.
 pub(crate) fn run_all(session: &Session) -> io::Result<usize> {
     let mut report = Report::new();
-    greet(session, &mut report)?;
+    run_examples(session, &mut report)?;
     for (title, checks) in GROUPS {
         report.heading(title)?;
         for check in *checks {
@@ -54,13 +54,13 @@ pub(crate) fn run_all(session: &Session) -> io::Result<usize> {
         }
     }
     clean_up(session, &mut report)?;
-    report.count()?;
+    report.summary()?;
     Ok(report.tally.failed)
 }
 
-/// Shows a person what the runtime is for, before the long list: the first command in any case, since the answer for
-/// an image that has no `echo` is worth seeing too.
-fn greet(session: &Session, report: &mut Report) -> io::Result<()> {
+/// Shows what the runtime does, before the long list. The first command runs even in an image without `echo`:
+/// its error is a useful example too.
+fn run_examples(session: &Session, report: &mut Report) -> io::Result<()> {
     report.heading(&format!("Running commands at http://{}", session.server.name))?;
     for (command, programs) in [
         ("echo Hello from the sandbox", &[][..]),
@@ -84,7 +84,8 @@ fn clean_up(session: &Session, report: &mut Report) -> io::Result<()> {
     });
     match removed {
         Ok(false) => report.remark(&format!("removed {directory}")),
-        _ => report
-            .remark(&format!("could not remove {directory} (no rm there, or it failed): please remove it")),
+        _ => report.remark(&format!(
+            "cannot remove {directory} (no rm in the image, or it failed); remove it by hand"
+        )),
     }
 }

@@ -1,70 +1,70 @@
-//! `/upload`: what goes in is what is there afterwards, and nothing else appears.
+//! `/upload`: the stored file equals the uploaded one, and no other file appears.
 
 use super::bodies::unprocessable;
 use super::download::download;
 use super::{Check, check};
-use crate::answer::{Exchange, Verdict};
 use crate::json::{self, Value};
 use crate::request::{BOUNDARY, Request, encoded};
-use crate::session::{Reference, Session};
+use crate::response::{Exchange, Verdict};
+use crate::session::{KnownDifference, Session};
 
 pub(super) const CHECKS: &[Check] = &[
-    check("an uploaded file comes back byte for byte", round_trip),
-    check("a second upload replaces the first", replaced),
-    check("names with spaces, quotes, % and any script", names),
+    check("an uploaded file downloads byte for byte", round_trip),
+    check("a second upload replaces the first", replacement),
+    check("names with spaces, quotes, % and any script are accepted", names),
     check("an upload name is not percent-decoded", literal_upload_names),
-    check("%22 in an upload name is a double quote, as browsers and the SDK write it", quoted_upload_name),
-    check("missing parents are made", parents),
-    check("a chunked upload without a length works", chunked_upload),
-    check("text that looks like the boundary stays in the file", boundary_lookalikes),
+    check("%22 in an upload name is a double quote, as browsers and the SDK encode it", quoted_upload_name),
+    check("missing parent directories are created", parent_directories),
+    check("a chunked upload without a length is accepted", chunked_upload),
+    check("text similar to the boundary is part of the file", boundary_lookalikes),
     check("uploading to a name with a trailing slash is 400", upload_trailing_slash),
-    check("uploading below a file is the client's mistake", upload_below_a_file),
+    check("uploading below a file is a client error", upload_below_a_file),
     check("an upload without a file part is 422", no_file_part),
     check("an upload that is not multipart is 422", not_multipart),
-    check("an upload without its closing boundary leaves nothing", cut_upload),
+    check("an upload without its closing boundary creates no file", truncated_upload),
     check("an upload to a FIFO is refused", fifo),
 ];
 
 fn uploaded(s: &Session, path: &str, content: &[u8]) -> Verdict {
     let exchange = s.upload(path, content)?;
-    exchange.is(200, &message(&format!("File '{path}' uploaded successfully.")))
+    exchange.expect_json(200, &message(&format!("File '{path}' uploaded successfully.")))
 }
 
 fn message(text: &str) -> String {
     format!("{{\"message\":{}}}", json::string(text))
 }
 
-fn comes_back(s: &Session, path: &str, content: &[u8]) -> Verdict {
+fn check_round_trip(s: &Session, path: &str, content: &[u8]) -> Verdict {
     uploaded(s, path, content)?;
     let exchange = download(s, path)?;
-    exchange.status(200)?;
-    exchange.body_is(content)
+    exchange.expect_status(200)?;
+    exchange.expect_body(content)
 }
 
 fn round_trip(s: &Session) -> Verdict {
-    let all: Vec<u8> = (0..=255).cycle().take(200_000).collect();
-    comes_back(s, &s.path("all-bytes.bin"), &all)?;
-    comes_back(s, &s.path("empty"), b"")?;
-    comes_back(s, &s.path("line-ends"), b"\r\na\r\n\r\n--\r\n")
+    let every_byte: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    check_round_trip(s, &s.path("all-bytes.bin"), &every_byte)?;
+    check_round_trip(s, &s.path("empty"), b"")?;
+    check_round_trip(s, &s.path("line-ends"), b"\r\na\r\n\r\n--\r\n")
 }
 
-fn replaced(s: &Session) -> Verdict {
+fn replacement(s: &Session) -> Verdict {
     let path = s.path("twice.txt");
-    comes_back(s, &path, b"a longer first version")?;
-    comes_back(s, &path, b"second")
+    check_round_trip(s, &path, b"a longer first version")?;
+    check_round_trip(s, &path, b"second")
 }
 
 fn names(s: &Session) -> Verdict {
     for name in ["a b.txt", "分 é 😀.txt", "100%", "quo\"te", "it's", "a+b&c=d#e?f;g", " lead", ".hid"] {
         let path = s.path(&format!("names/{name}"));
-        comes_back(s, &path, name.as_bytes())?;
+        check_round_trip(s, &path, name.as_bytes())?;
         let expected = format!("{{\"path\":{},\"exists\":true}}", json::string(&path));
-        s.get(&format!("/exists/{}", encoded(&path)))?.is(200, &expected)?;
+        s.get(&format!("/exists/{}", encoded(&path)))?.expect_json(200, &expected)?;
     }
     Ok(())
 }
 
-// UP-02. Looked at through a listing, since the reference cannot download such a name.
+// UP-02. Checked with a listing, since the reference cannot download such a name.
 fn literal_upload_names(s: &Session) -> Verdict {
     for name in ["..%2fup", "%41"] {
         let path = s.path(&format!("literal/{name}"));
@@ -78,51 +78,52 @@ fn literal_upload_names(s: &Session) -> Verdict {
 }
 
 fn quoted_upload_name(s: &Session) -> Verdict {
-    s.upload(&s.path("quoted/a%22b"), b"x")?.status(200)?;
+    s.upload(&s.path("quoted/a%22b"), b"x")?.expect_status(200)?;
     let listing = s.get(&format!("/list/{}", s.path("quoted")))?;
-    let seen = String::from_utf8_lossy(&listing.response.body).contains("\"name\":\"a%22b\"");
+    let observed = String::from_utf8_lossy(&listing.response.body).contains("\"name\":\"a%22b\"");
     let entry = "\"name\":\"a\\\"b\"";
     let met = String::from_utf8_lossy(&listing.response.body).contains(entry);
-    s.differs(listing.expect(met, entry), Reference { which: "it takes %22 literally", seen })
+    s.allow(listing.expect(met, entry), KnownDifference { name: "%22 is not decoded", observed })
 }
 
 // CF-09
-fn parents(s: &Session) -> Verdict {
+fn parent_directories(s: &Session) -> Verdict {
     let path = s.path("new/deep/er/f.txt");
-    comes_back(s, &path, b"deep")?;
+    check_round_trip(s, &path, b"deep")?;
     let exchange = s.get(&format!("/download/{}", encoded(&path).replace('/', "%2F")))?;
-    exchange.status(200)?;
-    exchange.body_is(b"deep")
+    exchange.expect_status(200)?;
+    exchange.expect_body(b"deep")
 }
 
 fn chunked_upload(s: &Session) -> Verdict {
     let path = s.path("chunked.txt");
     let part = format!("form-data; name=\"file\"; filename=\"{path}\"");
     let body = format!("--{BOUNDARY}\r\nContent-Disposition: {part}\r\n\r\nin chunks\r\n--{BOUNDARY}--\r\n");
-    let mut talk = s.talk()?;
-    talk.say(b"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n")?;
-    talk.say(format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n").as_bytes())?;
+    let mut client = s.client()?;
+    client
+        .send(b"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n")?;
+    client.send(format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n").as_bytes())?;
     for piece in body.as_bytes().chunks(7) {
-        talk.say(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
+        client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
     }
-    talk.say(b"0\r\n\r\n")?;
-    talk.answer()?.status(200)?;
-    download(s, &path)?.body_is(b"in chunks")
+    client.send(b"0\r\n\r\n")?;
+    client.response()?.expect_status(200)?;
+    download(s, &path)?.expect_body(b"in chunks")
 }
 
 // UP-10
 fn boundary_lookalikes(s: &Session) -> Verdict {
     let path = s.path("lookalikes");
     let content = format!("x--{BOUNDARY}y\r\n--{}\r\n-{BOUNDARY}\r\n--\r\n", BOUNDARY.trim_end_matches('a'));
-    comes_back(s, &path, content.as_bytes())
+    check_round_trip(s, &path, content.as_bytes())
 }
 
 fn upload_trailing_slash(s: &Session) -> Verdict {
     let path = s.path("new-folder/");
     let exchange = s.upload(&path, b"x")?;
-    let seen = exchange.response.status == 200;
-    s.differs(upload_failed(&exchange, 400..401), Reference { which: "difference 14", seen })?;
-    exchange.expect(!s.exists(path.trim_end_matches('/'))?, "nothing written")
+    let observed = exchange.response.status == 200;
+    s.allow(upload_failed(&exchange, 400..401), KnownDifference { name: "difference 14", observed })?;
+    exchange.expect(!s.exists(path.trim_end_matches('/'))?, "no file created")
 }
 
 // UP-04, UP-25
@@ -131,17 +132,17 @@ fn upload_below_a_file(s: &Session) -> Verdict {
     s.file("folder/f", b"")?;
     for name in [format!("{file}/x"), s.path(&"n".repeat(300)), s.path("folder")] {
         let exchange = s.upload(&name, b"x")?;
-        let seen = exchange.response.status == 500;
+        let observed = exchange.response.status == 500;
         let result = upload_failed(&exchange, 400..500);
-        s.differs(result, Reference { which: "a client's mistake is never a 5xx", seen })?;
+        s.allow(result, KnownDifference { name: "5xx for a client error", observed })?;
     }
     Ok(())
 }
 
 fn upload_failed(exchange: &Exchange, statuses: std::ops::Range<u16>) -> Verdict {
     let value = exchange.json()?;
-    let why = value.get("message").and_then(Value::text).unwrap_or_default();
-    let met = statuses.contains(&exchange.response.status) && why.starts_with("File upload failed: ");
+    let reason = value.get("message").and_then(Value::text).unwrap_or_default();
+    let met = statuses.contains(&exchange.response.status) && reason.starts_with("File upload failed: ");
     let (first, last) = (statuses.start, statuses.end - 1);
     exchange.expect(
         met,
@@ -164,7 +165,7 @@ fn not_multipart(s: &Session) -> Verdict {
 }
 
 // UP-20
-fn cut_upload(s: &Session) -> Verdict {
+fn truncated_upload(s: &Session) -> Verdict {
     s.file("cut/before", b"")?;
     let path = s.path("cut/f");
     let part = format!("form-data; name=\"file\"; filename=\"{path}\"");
@@ -174,14 +175,14 @@ fn cut_upload(s: &Session) -> Verdict {
     let listed = s.get(&format!("/list/{}", s.path("cut")))?;
     let names = listed.json()?;
     let only = names.array().is_some_and(|entries| entries.len() == 1);
-    listed.expect(only, "the one file that was there before")
+    listed.expect(only, "only the file that existed before")
 }
 
 fn fifo(s: &Session) -> Verdict {
     s.needs(&["mkfifo"])?;
     s.file("special/f", b"")?;
     let path = s.path("special/in");
-    s.execute(&format!("mkfifo {path}"))?.is("", "", 0)?;
-    s.spare_the_reference("difference 10: it would block for ever")?;
+    s.execute(&format!("mkfifo {path}"))?.expect_result("", "", 0)?;
+    s.skip_on_reference("difference 10: blocks forever")?;
     upload_failed(&s.upload(&path, b"x")?, 400..500)
 }

@@ -1,16 +1,19 @@
-//! JSON, strictly (RFC 8259): a reader that refuses what the grammar refuses, and two lookups in what was read.
+//! A strict JSON parser (RFC 8259), and a writer.
 //!
-//! Stricter than the grammar in three places, because a runtime has no business sending such things: a key that
-//! comes twice, a surrogate without its partner, and nesting deeper than [`DEEPEST`].
+//! It rejects three things that the grammar allows and that a runtime should never send: a duplicate key, an
+//! unpaired surrogate, and nesting deeper than [`MAX_DEPTH`].
+
+mod write;
+
+pub(crate) use write::{null, number, object, string};
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Null,
     Bool(bool),
-    /// As written: whether `0` and `0.0` are the same is for the caller to say.
+    /// As written: the caller decides whether `0` and `0.0` are equal.
     Number(String),
     String(String),
     Array(Vec<Value>),
@@ -32,7 +35,7 @@ impl Value {
         }
     }
 
-    /// A whole number, written without a fraction or an exponent.
+    /// An integer, written without a fraction or an exponent.
     pub(crate) fn integer(&self) -> Option<i64> {
         match self {
             Value::Number(digits) => digits.parse().ok(),
@@ -55,113 +58,99 @@ impl Value {
     }
 }
 
-/// `text` as a JSON string, quotes included.
-pub(crate) fn string(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{0}'..='\u{1f}' => write!(out, "\\u{:04x}", u32::from(c)).expect("a String takes any text"),
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
+pub(crate) const MAX_DEPTH: usize = 32;
 
-pub(crate) const DEEPEST: usize = 32;
-
-/// The error says what was expected and how many bytes in.
+/// The error names the expected token and the byte offset.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(bytes).map_err(|error| format!("JSON is not UTF-8: {error}"))?;
-    let mut reader = Reader { rest: text };
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("invalid UTF-8: {error}"))?;
+    let mut reader = Reader { input: text };
     let value = reader.value(0).and_then(|value| {
-        reader.space();
-        if reader.rest.is_empty() { Ok(value) } else { Err("the end") }
+        reader.skip_space();
+        if reader.input.is_empty() { Ok(value) } else { Err("the end of the text") }
     });
     value.map_err(|expected| {
-        format!("not JSON: expected {expected} at byte {}", text.len() - reader.rest.len())
+        format!("invalid JSON: expected {expected} at byte {}", text.len() - reader.input.len())
     })
 }
 
 type Expected = &'static str;
 
 struct Reader<'a> {
-    rest: &'a str,
+    input: &'a str,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Value, Expected> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err("less nesting");
         }
-        self.space();
-        match self.rest.bytes().next() {
+        self.skip_space();
+        match self.input.bytes().next() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Value::String(self.string()?)),
             Some(b'-' | b'0'..=b'9') => Ok(Value::Number(self.number()?)),
-            _ if self.take("null") => Ok(Value::Null),
-            _ if self.take("true") => Ok(Value::Bool(true)),
-            _ if self.take("false") => Ok(Value::Bool(false)),
+            _ if self.skip("null") => Ok(Value::Null),
+            _ if self.skip("true") => Ok(Value::Bool(true)),
+            _ if self.skip("false") => Ok(Value::Bool(false)),
             _ => Err("a value"),
         }
     }
 
     fn object(&mut self, depth: usize) -> Result<Value, Expected> {
         let mut members = BTreeMap::new();
-        self.need("{", "{")?;
-        self.space();
-        if self.take("}") {
+        self.expect("{", "{")?;
+        self.skip_space();
+        if self.skip("}") {
             return Ok(Value::Object(members));
         }
         loop {
-            self.space();
+            self.skip_space();
             let key = self.string()?;
-            self.space();
-            self.need(":", "a colon")?;
+            self.skip_space();
+            self.expect(":", "a colon")?;
             let value = self.value(depth + 1)?;
             if members.insert(key, value).is_some() {
-                return Err("each key once");
+                return Err("unique keys");
             }
-            self.space();
-            if self.take("}") {
+            self.skip_space();
+            if self.skip("}") {
                 return Ok(Value::Object(members));
             }
-            self.need(",", "a comma or }")?;
+            self.expect(",", "a comma or }")?;
         }
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, Expected> {
         let mut items = Vec::new();
-        self.need("[", "[")?;
-        self.space();
-        if self.take("]") {
+        self.expect("[", "[")?;
+        self.skip_space();
+        if self.skip("]") {
             return Ok(Value::Array(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
-            self.space();
-            if self.take("]") {
+            self.skip_space();
+            if self.skip("]") {
                 return Ok(Value::Array(items));
             }
-            self.need(",", "a comma or ]")?;
+            self.expect(",", "a comma or ]")?;
         }
     }
 
     fn string(&mut self) -> Result<String, Expected> {
-        self.need("\"", "a string")?;
+        self.expect("\"", "a string")?;
         let mut out = String::new();
         loop {
-            let plain =
-                self.rest.find(|c: char| c == '"' || c == '\\' || c < ' ').ok_or("a closing quote")?;
+            let plain = self
+                .input
+                .find(|char: char| matches!(char, '"' | '\\') || char < ' ')
+                .ok_or("a closing quote")?;
             out.push_str(self.next(plain)?);
             match self.next(1)? {
                 "\"" => return Ok(out),
                 "\\" => out.push(self.escape()?),
-                _ => return Err("no bare control character"),
+                _ => return Err("an escaped control character"),
             }
         }
     }
@@ -177,7 +166,7 @@ impl<'a> Reader<'a> {
             "r" => '\r',
             "t" => '\t',
             "u" => return self.code_point(),
-            _ => return Err("an escape"),
+            _ => return Err("a valid escape"),
         })
     }
 
@@ -185,20 +174,20 @@ impl<'a> Reader<'a> {
         let first = self.four_hex()?;
         let code = match first {
             0xd800..0xdc00 => {
-                self.need("\\u", "the second half of a surrogate pair")?;
+                self.expect("\\u", "a low surrogate")?;
                 match self.four_hex()? {
                     second @ 0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
-                    _ => return Err("the second half of a surrogate pair"),
+                    _ => return Err("a low surrogate"),
                 }
             }
             _ => first,
         };
-        char::from_u32(code).ok_or("the first half of a surrogate pair")
+        char::from_u32(code).ok_or("a high surrogate")
     }
 
     fn four_hex(&mut self) -> Result<u32, Expected> {
         let digits = self.next(4)?;
-        // from_str_radix alone would take a sign.
+        // from_str_radix alone would accept a sign.
         if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err("four hexadecimal digits");
         }
@@ -206,53 +195,53 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<String, Expected> {
-        let start = self.rest;
-        self.take("-");
-        if !self.take("0") {
+        let start = self.input;
+        self.skip("-");
+        if !self.skip("0") {
             self.digits()?;
         }
-        if self.take(".") {
+        if self.skip(".") {
             self.digits()?;
         }
-        if self.take("e") || self.take("E") {
-            if !self.take("+") {
-                self.take("-");
+        if self.skip("e") || self.skip("E") {
+            if !self.skip("+") {
+                self.skip("-");
             }
             self.digits()?;
         }
-        Ok(start.strip_suffix(self.rest).unwrap_or(start).to_owned())
+        Ok(start.strip_suffix(self.input).unwrap_or(start).to_owned())
     }
 
     fn digits(&mut self) -> Result<(), Expected> {
-        let rest = self.rest.trim_start_matches(|c: char| c.is_ascii_digit());
-        if rest.len() == self.rest.len() {
+        let remaining = self.input.trim_start_matches(|char: char| char.is_ascii_digit());
+        if remaining.len() == self.input.len() {
             return Err("a digit");
         }
-        self.rest = rest;
+        self.input = remaining;
         Ok(())
     }
 
-    fn space(&mut self) {
-        self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+    fn skip_space(&mut self) {
+        self.input = self.input.trim_start_matches([' ', '\t', '\n', '\r']);
     }
 
-    fn take(&mut self, token: &str) -> bool {
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest;
+    fn skip(&mut self, token: &str) -> bool {
+        match self.input.strip_prefix(token) {
+            Some(remaining) => {
+                self.input = remaining;
                 true
             }
             None => false,
         }
     }
 
-    fn need(&mut self, token: &str, expected: Expected) -> Result<(), Expected> {
-        if self.take(token) { Ok(()) } else { Err(expected) }
+    fn expect(&mut self, token: &str, expected: Expected) -> Result<(), Expected> {
+        if self.skip(token) { Ok(()) } else { Err(expected) }
     }
 
     fn next(&mut self, bytes: usize) -> Result<&'a str, Expected> {
-        let (text, rest) = self.rest.split_at_checked(bytes).ok_or("more ASCII")?;
-        self.rest = rest;
+        let (text, remaining) = self.input.split_at_checked(bytes).ok_or("an ASCII character")?;
+        self.input = remaining;
         Ok(text)
     }
 }
@@ -261,38 +250,38 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn number(text: &str) -> Value {
+    fn numeral(text: &str) -> Value {
         Value::Number(text.to_owned())
     }
 
     #[track_caller]
-    fn reads(text: &str, expected: Value) {
+    fn parses(text: &str, expected: Value) {
         assert_eq!(parse(text.as_bytes()), Ok(expected));
     }
 
     #[track_caller]
     fn refuses(text: &str) {
-        assert!(parse(text.as_bytes()).is_err(), "{text:?} was read as {:?}", parse(text.as_bytes()));
+        assert!(parse(text.as_bytes()).is_err(), "{text:?} was parsed as {:?}", parse(text.as_bytes()));
     }
 
     #[test]
-    fn values_of_every_kind_are_read() {
-        reads("null", Value::Null);
-        reads(" true\r\n", Value::Bool(true));
-        reads("\tfalse", Value::Bool(false));
+    fn every_kind_of_value_is_parsed() {
+        parses("null", Value::Null);
+        parses(" true\r\n", Value::Bool(true));
+        parses("\tfalse", Value::Bool(false));
         for text in ["0", "-0", "10", "1.5", "-1.25e+10", "1E-3", "0e1"] {
-            reads(text, number(text));
+            parses(text, numeral(text));
         }
-        reads("[]", Value::Array(Vec::new()));
-        reads("[1 , [2]]", Value::Array(vec![number("1"), Value::Array(vec![number("2")])]));
-        reads("{ }", Value::Object(BTreeMap::new()));
-        let member = ("a".to_owned(), number("1"));
-        reads(r#"{"\u0061" : 1}"#, Value::Object(BTreeMap::from([member])));
+        parses("[]", Value::Array(Vec::new()));
+        parses("[1 , [2]]", Value::Array(vec![numeral("1"), Value::Array(vec![numeral("2")])]));
+        parses("{ }", Value::Object(BTreeMap::new()));
+        let member = ("a".to_owned(), numeral("1"));
+        parses(r#"{"\u0061" : 1}"#, Value::Object(BTreeMap::from([member])));
     }
 
     #[test]
-    fn strings_decode_every_escape() {
-        let check = |text: &str, expected: &str| reads(text, Value::String(expected.to_owned()));
+    fn every_escape_is_decoded() {
+        let check = |text: &str, expected: &str| parses(text, Value::String(expected.to_owned()));
         check(r#""""#, "");
         check(r#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{c}\n\r\t");
         check(r#""é\u00e9\ud83d\ude00😀""#, "éé😀😀");
@@ -300,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_grammar_refuses_is_refused() {
+    fn invalid_json_is_refused() {
         for text in [
             "", " ", "nul", "nulll", "NaN", "Infinity", "'a'", "{1:2}", "{\"a\"}", "{\"a\":}", "[1,]", "[,1]",
         ] {
@@ -326,35 +315,27 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_twice_is_refused() {
+    fn duplicate_key_is_refused() {
         refuses(r#"{"a":1,"\u0061":1}"#);
     }
 
     #[test]
     fn nesting_has_a_limit() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
-        assert!(parse(nested(DEEPEST + 1).as_bytes()).is_ok());
-        refuses(&nested(DEEPEST + 2));
+        assert!(parse(nested(MAX_DEPTH + 1).as_bytes()).is_ok());
+        refuses(&nested(MAX_DEPTH + 2));
         refuses(&"[".repeat(1_000_000));
     }
 
     #[test]
-    fn an_error_says_where() {
-        assert_eq!(parse(b"[1,x]"), Err("not JSON: expected a value at byte 3".to_owned()));
+    fn error_has_the_offset() {
+        assert_eq!(parse(b"[1,x]"), Err("invalid JSON: expected a value at byte 3".to_owned()));
     }
 
     #[test]
-    fn only_a_plain_whole_number_is_an_integer() {
-        assert_eq!(number("-9").integer(), Some(-9));
-        assert_eq!(number("0.0").integer(), None);
-        assert_eq!(number("1e3").integer(), None);
-    }
-
-    #[test]
-    fn a_written_string_reads_back() {
-        for text in ["", "a", "\"\\/", "\u{0}\u{1f}\n\t\r\u{7f}", "é😀\u{2028}"] {
-            reads(&string(text), Value::String(text.to_owned()));
-        }
-        assert_eq!(string("a\"\n"), r#""a\"\u000a""#);
+    fn integer_has_no_fraction_or_exponent() {
+        assert_eq!(numeral("-9").integer(), Some(-9));
+        assert_eq!(numeral("0.0").integer(), None);
+        assert_eq!(numeral("1e3").integer(), None);
     }
 }
