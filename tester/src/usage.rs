@@ -27,6 +27,9 @@ Runs a command in a sandbox runtime, or checks every promise that the runtime ma
                       upload-256MiB, download-256MiB, loaded-rss
   --pid PID           process id of the running server, to measure its memory and CPU time
   --json              print one JSON object instead of the table, in seconds and bytes
+  --history FILE      append one line to FILE, unless a response was wrong: a JSON object with date,
+                      version (null if unknown), architecture, machine, rounds, and ratios by name
+                      (null where there is no floor or no result); existing lines are never changed
   --timeout SECONDS   time limit for one exchange (default 120)
 
 The arguments of COMMAND are passed exactly as given; no shell is involved unless COMMAND starts one.

@@ -5,9 +5,11 @@
 
 mod client;
 mod commands;
+mod date;
 mod files;
 mod floor;
 mod health;
+mod history;
 mod idle;
 mod machine;
 mod measurements;
@@ -22,15 +24,18 @@ mod table;
 mod target;
 mod throughput;
 mod tiny;
+mod version;
 
 pub(crate) use options::{Invocation, Options, parse};
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use crate::escape::{escaped, preview};
 use crate::http::Server;
 use crate::response::Stop;
 
+use history::History;
 use measurements::{GROUPS, Measurement};
 use options::Format;
 use results::{Outcome, Results, Row};
@@ -41,6 +46,9 @@ use target::Target;
 /// The error is a sentence for the user.
 pub(crate) fn run(options: &Options, server: Server) -> Result<(), String> {
     let (server_name, is_loopback) = (server.name.clone(), server.is_loopback());
+    // Opened first, so that a wrong path is reported before the measurements and not after them.
+    let history = options.history.as_deref().map(open_history).transpose()?;
+    let version = history.as_ref().and_then(|_| version::of_server(&options.processes));
     let mut target = Target::new(options.processes.clone(), server, options.timeout)?;
     let rows = GROUPS.iter().flat_map(|group| measure(&mut target, group, options)).collect();
     target.finish();
@@ -50,7 +58,16 @@ pub(crate) fn run(options: &Options, server: Server) -> Result<(), String> {
         Format::Json => results.json() + "\n",
     };
     io::stdout().write_all(text.as_bytes()).map_err(|error| format!("cannot write the results: {error}"))?;
-    results.first_failure().map_or(Ok(()), Err)
+    if let Some(failure) = results.first_failure() {
+        return Err(failure);
+    }
+    let Some(mut history) = history else { return Ok(()) };
+    let line = history::line(&results, &date::today(), version.as_deref());
+    history.append(&line).map_err(|error| format!("cannot append to the history: {error}"))
+}
+
+fn open_history(path: &Path) -> Result<History, String> {
+    History::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))
 }
 
 /// All rounds of one group. A measurement that fails or is skipped in one round is not taken in the next.

@@ -1,6 +1,7 @@
 //! The command line of `tester bench`.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     pub(super) rounds: usize,
     pub(super) format: Format,
+    /// The file to append a line to.
+    pub(super) history: Option<PathBuf>,
     /// Names of measurements; empty for all of them.
     pub(super) only: Vec<&'static str>,
     pub(super) processes: Processes,
@@ -49,7 +52,7 @@ pub(crate) enum Invocation {
 pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Invocation, Error> {
     let mut positional = Vec::new();
     let (mut timeout, mut rounds) = (DEFAULT_TIMEOUT, DEFAULT_ROUNDS);
-    let (mut format, mut only) = (Format::Table, Vec::new());
+    let (mut format, mut history, mut only) = (Format::Table, None, Vec::new());
     let (mut pid, mut command) = (None, None);
     while let Some(arg) = args.next() {
         let (option, attached) = match arg.split_once('=') {
@@ -61,6 +64,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Invocation
             "--timeout" => timeout = seconds(&value("--timeout")?)?,
             "--rounds" => rounds = number("--rounds", value("--rounds")?, MAX_ROUNDS)?,
             "--pid" => pid = Some(number("--pid", value("--pid")?, u32::MAX)?),
+            "--history" => history = Some(PathBuf::from(value("--history")?)),
             "--only" => only.extend(names(&value("--only")?)?),
             _ if attached.is_some() => return Err(Error::UnknownOption(arg)),
             "-h" | "--help" => return Ok(Invocation::Help),
@@ -73,7 +77,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Invocation
     }
     let processes = processes(pid, command)?;
     let address = Address::parse(positional)?;
-    Ok(Invocation::Run(Options { address, timeout, rounds, format, only, processes }))
+    Ok(Invocation::Run(Options { address, timeout, rounds, format, history, only, processes }))
 }
 
 fn processes(pid: Option<u32>, command: Option<Vec<String>>) -> Result<Processes, Error> {
@@ -119,6 +123,7 @@ mod tests {
             timeout: DEFAULT_TIMEOUT,
             rounds: DEFAULT_ROUNDS,
             format: Format::Table,
+            history: None,
             only: Vec::new(),
             processes: Processes::Unknown,
         }
@@ -147,16 +152,17 @@ mod tests {
             rounds: 3,
             timeout: Duration::from_millis(1500),
             format: Format::Json,
+            history: Some("h.jsonl".into()),
             only: vec!["spawn-true", "start", "echo"],
             processes: Processes::Pid(7),
             ..options()
         };
         measures(
-            "--rounds 3 --timeout 1.5 --json --only spawn-true,start --only echo --pid 7 127.0.0.1",
+            "--rounds 3 --timeout 1.5 --json --history h.jsonl --only spawn-true,start --only echo --pid 7 127.0.0.1",
             expected(),
         );
         measures(
-            "127.0.0.1 --rounds=3 --timeout=1.5 --json --only=spawn-true,start,echo --pid=7",
+            "127.0.0.1 --rounds=3 --timeout=1.5 --json --history=h.jsonl --only=spawn-true,start,echo --pid=7",
             expected(),
         );
     }
@@ -175,6 +181,7 @@ mod tests {
         refuses("--reference", Error::UnknownOption("--reference".into()));
         refuses("--rounds", Error::MissingValue("--rounds"));
         refuses("--only", Error::MissingValue("--only"));
+        refuses("--history", Error::MissingValue("--history"));
         for text in ["0", "-1", "+1", "1001", "many", ""] {
             let (option, max) = ("--rounds", "1000".to_owned());
             refuses(&format!("--rounds={text}"), Error::Number { option, text: text.into(), max });
