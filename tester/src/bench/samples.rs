@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn median_of_an_even_count_is_the_midpoint() {
+    fn median_is_the_middle_or_the_midpoint() {
         check_median(&[], None);
         check_median(&[3.0], Some(3.0));
         check_median(&[5.0, 1.0], Some(3.0));

@@ -1,4 +1,4 @@
-//! `/execute`: arguments, environment of the command, output and exit code.
+//! `/execute`: arguments, working directory, output and exit code.
 
 use std::time::Duration;
 
