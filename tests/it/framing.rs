@@ -101,7 +101,7 @@ fn invalid_content_length_is_rejected() {
     // 2^64 and above: valid, but too large.
     for value in ["18446744073709551616", "99999999999999999999999", &"9".repeat(4000)] {
         let request = execute(&format!("Content-Length: {value}\r\n"), BODY);
-        check_rejected(&server, request, 413, "the body is larger than 18446744073709551615 bytes");
+        check_rejected(&server, request, 413, "the Content-Length is too large");
     }
     for value in ["8388609", "9223372036854775808", "18446744073709551615"] {
         let request = execute(&format!("Content-Length: {value}\r\n"), BODY);
