@@ -1,7 +1,7 @@
-//! The binary: what are we configured to be, which of the two processes are we, run, say how it ended.
+//! The binary: parse the command line, become the init process or the server, report the exit status.
 
 use sandbox_runtime::api::Sandbox;
-use sandbox_runtime::config::{Config, Invocation, TOKEN, invocation};
+use sandbox_runtime::config::{Config, Invocation, TOKEN, Verb, Warning};
 use sandbox_runtime::exec::{Environment, Runner};
 use sandbox_runtime::files::Root;
 use sandbox_runtime::server::{Server, healthcheck};
@@ -19,42 +19,52 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, Error> {
-    match invocation(args_os().skip(1), vars_os())? {
-        Invocation::Print(text) => log::answer(&text)?,
-        Invocation::Healthcheck(listen) => healthcheck::check(listen)?,
-        Invocation::Install(directory) => {
+    let (verb, settings) = match Invocation::parse(args_os().skip(1), vars_os())? {
+        Invocation::Print(text) => {
+            log::answer(&text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Invocation::Run(verb, settings) => (verb, settings),
+    };
+    let (config, warnings) = Config::resolve(settings)?;
+    match verb {
+        Verb::Start => return start(config, &warnings),
+        Verb::Serve => serve(config, &warnings)?,
+        Verb::Healthcheck => healthcheck::check(config.listen)?,
+        Verb::Install(directory) => {
             log::info(format_args!("installed {}", install::install(&directory)?.display()));
         }
-        Invocation::Start(config) => match start(&config) {
-            Ok(code) => return Ok(code),
-            Err(error) => {
-                log::warn(format_args!("serving in one process, and orphans are not reaped: {error}"));
-                serve(*config)?;
-            }
-        },
-        Invocation::Serve(config) => serve(*config)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The process above.
-fn start(config: &Config) -> Result<ExitCode, Error> {
+/// Becomes the init process of the server, or the server itself where that fails.
+fn start(config: Config, warnings: &[Warning]) -> Result<ExitCode, Error> {
+    init(&config).or_else(|error| {
+        log::warn(format_args!(
+            "running without an init process; orphaned processes will not be reaped: {error}"
+        ));
+        serve(config, warnings).map(|()| ExitCode::SUCCESS)
+    })
+}
+
+fn init(config: &Config) -> Result<ExitCode, Error> {
     if config.token.is_some() {
         init::keep_secret(TOKEN)?;
     }
-    Ok(init::run(args_os().skip(1), config.for_server.iter().cloned())?.into())
+    Ok(init::run(args_os().skip(1), config.variables.for_server.iter().cloned())?.into())
 }
 
-/// The server.
-fn serve(config: Config) -> Result<(), Error> {
+/// Becomes the server.
+fn serve(config: Config, warnings: &[Warning]) -> Result<(), Error> {
     log::set_level(config.log_level);
-    config.warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
-    if config.follows_parent {
+    warnings.iter().for_each(|warning| log::warn(format_args!("{warning}")));
+    if config.has_init_parent {
         init::follow_parent()?;
         init::take_name();
     }
     let server = Server::bind(config.listen, config.server)?;
-    let runner = Runner::new(Environment::new(config.environment), config.exec)?;
+    let runner = Runner::new(Environment::new(config.variables.for_commands), config.exec)?;
     if config.token.is_some() {
         init::keep_secret(TOKEN)?;
     }

@@ -68,7 +68,7 @@ fn invalid_timeout_warns_and_uses_the_default() {
     let value = std::ffi::OsStr::from_bytes(b"\xff");
     command.env("SANDBOX_BASE_DIR", base.path()).env("SANDBOX_EXEC_TIMEOUT_SECONDS", value);
     let server = Server::from_command(command, base);
-    assert!(server.log().contains("SANDBOX_EXEC_TIMEOUT_SECONDS is \"\u{fffd}\""), "{}", server.log());
+    assert!(server.log().contains("invalid SANDBOX_EXEC_TIMEOUT_SECONDS \"\u{fffd}\""), "{}", server.log());
     server.execute("echo x").check("x\n", "", 0);
 }
 

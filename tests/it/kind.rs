@@ -144,5 +144,5 @@ fn instruction(name: &str) -> String {
 }
 
 fn default_of(variable: &str) -> &'static str {
-    SETTINGS.iter().find(|setting| setting.variable == variable).unwrap().default
+    SETTINGS.iter().find(|setting| setting.variable == variable).unwrap().default.unwrap()
 }
