@@ -1,9 +1,10 @@
-//! The process above the server. It starts this program again as the server and then does three things only: forward
-//! signals, reap whatever is orphaned, end as the server ended.
+//! The built-in init process. It starts this program again as the server, forwards signals to it, reaps
+//! orphaned processes, and exits as the server did.
 //!
-//! The server can not do that itself: reaping every child would take the exit statuses away from the threads that run
-//! commands. So each of the two processes has exactly one kind of place that waits. As PID 1 of a container the orphans
-//! come here anyway; anywhere else this process asks for those of its own descendants, and touches nobody else's.
+//! The server cannot do that itself: a process that reaps every child takes exit statuses away from its
+//! threads that wait for commands. So each of the two processes waits for children in exactly one way. As PID
+//! 1 of a container the init process inherits all orphans. Elsewhere it is the subreaper of its own
+//! descendants, and never reaps another process.
 
 use crate::log;
 use crate::sys::process::{
@@ -15,20 +16,21 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// SIGABRT is among them because a default action does not end PID 1: so the container ends as the server does.
+/// SIGABRT too: its default action does not end PID 1 (kill(2)), so the server must end by it instead.
 const FORWARDED: [Signal; 7] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::ABRT];
 
-/// The word that tells the second process to be the server.
+/// The command that makes the second process the server.
 const SERVE: &str = "serve";
 
-/// What both processes are called.
+/// The name of both processes.
 const NAME: &str = "sandbox-runtime";
 
-/// Starts the server with these arguments and these variables besides, and returns how it ended: its exit status, or 128 + the signal's number.
+/// Starts the server with these arguments and additional variables, and waits until it has ended. Returns its
+/// exit status, or 128 + the number of the signal that ended it.
 ///
 /// # Errors
-/// The server could not be started; this process is as it was, but for its blocked signals.
+/// The server could not be started. This process is unchanged, except for its signal mask.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     variables: impl IntoIterator<Item = (&'static str, OsString)>,
@@ -39,8 +41,8 @@ pub fn run(
     if own_pid != 1 {
         become_subreaper()?;
     }
-    // It inherits the blocked signals, and lets them through when it is ready to take them. A group of its own, so that
-    // Ctrl-C at a terminal reaches it once, from here, and not a second time from the terminal.
+    // The server inherits the signal mask, and unblocks the signals when it can handle them. In a process
+    // group of its own it receives Ctrl-C only once: from here, and not from the terminal as well.
     let server = Command::new("/proc/self/exe")
         .arg0(NAME)
         .arg(SERVE)
@@ -58,14 +60,14 @@ pub fn run(
             }
             signal => {
                 if let Err(error) = send(server, signal) {
-                    log::warn(format_args!("can not forward signal {}: {error}", signal.number()));
+                    log::warn(format_args!("cannot forward signal {}: {error}", signal.number()));
                 }
             }
         }
     }
 }
 
-/// For the server: end (by SIGTERM) when the process above ends.
+/// For the server: receive SIGTERM when the init process ends.
 ///
 /// # Errors
 /// None in practice.
@@ -73,14 +75,15 @@ pub fn follow_parent() -> io::Result<()> {
     end_with_parent()
 }
 
-/// For the server: its name in lists of processes. The kernel took one from the file that was executed, "exe".
+/// For the server: the name in lists of processes. The kernel's default is the name of the executed file,
+/// "exe".
 pub fn take_name() {
-    // Nothing depends on it.
+    // The name is only informative.
     let _no_proc = std::fs::write("/proc/self/comm", NAME);
 }
 
-/// For whichever process knows a secret: no other process of the same user may look into it, and its environment, as far
-/// as it could be looked into before, no longer has the variable.
+/// For both processes, if there is a secret: other processes of the same user can no longer inspect this one,
+/// and its environment, which root can still read, no longer has the variable's value.
 ///
 /// # Errors
 /// None in practice.
@@ -89,7 +92,8 @@ pub fn keep_secret(variable: &str) -> io::Result<()> {
     forbid_inspection()
 }
 
-/// Reaps all that have ended: one SIGCHLD may stand for many. Returns the server's status if it is among them.
+/// Reaps ended children until the server is among them, and returns its status. One SIGCHLD may stand for
+/// many children.
 fn reap_until(server: Pid) -> Option<ExitStatus> {
     std::iter::from_fn(reap_any).find(|(pid, _)| *pid == server).map(|(_, status)| status)
 }
@@ -99,6 +103,6 @@ fn exit_code(status: ExitStatus) -> u8 {
         ExitStatus::Exited(code) => code,
         ExitStatus::Signaled(signal) => 128 + signal,
     };
-    // Both are below 256 by what wait(2) promises.
+    // Both are below 256, see wait(2).
     u8::try_from(code).unwrap_or(u8::MAX)
 }

@@ -1,5 +1,5 @@
-//! `install DIRECTORY`: a copy of this program where another container finds it. An image made from scratch has no `cp`,
-//! so an init container puts the binary into a shared volume with the binary itself.
+//! `install DIRECTORY`: copies this program to where another container can run it. An image built from
+//! scratch has no `cp`, so an init container uses the binary itself to copy it into a shared volume.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -9,20 +9,21 @@ use std::path::{Path, PathBuf};
 /// The name of the copy.
 const NAME: &str = "sandbox-runtime";
 
-/// Copies this program, readable and executable by everybody; whoever looks sees all of it or nothing. Returns where.
+/// Copies this program, readable and executable by all users, and returns the path. The copy appears under
+/// its name only when it is complete.
 ///
 /// # Errors
-/// The directory is not there or can not be written to, or the disk is full; nothing is left behind.
+/// The directory is missing or not writable, or the disk is full. No partial copy remains.
 pub fn install(directory: &Path) -> io::Result<PathBuf> {
     let target = directory.join(NAME);
     let temporary = directory.join(format!(".{NAME}.{}", std::process::id()));
     let copied = copy(&temporary).and_then(|()| fs::rename(&temporary, &target));
     if copied.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _nothing_to_remove = fs::remove_file(&temporary);
     }
     copied?;
-    // A crash right now must not lose the name.
+    // The name must survive a crash (fsync(2)).
     File::open(directory)?.sync_all()?;
     Ok(target)
 }
