@@ -1,4 +1,4 @@
-//! A container for one test, under the hardest flags, and what the host sees of its processes.
+//! A container for one test, with the strictest options, and its processes as the host sees them.
 
 use crate::harness::{Remote, eventually, eventually_some};
 use serde_json::json;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The writable directory of most tests.
 const APP: [&str; 2] = ["--tmpfs", "/app:rw,exec,nosuid,nodev,size=64m,uid=1000,gid=1000,mode=0755"];
 
-/// Besides `APP`. What a test gives comes later, and so wins.
-const HARDEST: &[&str] = &[
+/// In addition to `APP`. The options of a test follow these, and override them.
+const STRICTEST: &[&str] = &[
     "--read-only",
     "--cap-drop=ALL",
     "--security-opt=no-new-privileges",
@@ -27,12 +27,12 @@ const HARDEST: &[&str] = &[
     "--no-healthcheck",
 ];
 
-/// A running container; it is removed when it goes out of scope.
+/// A running container, removed on drop.
 pub(crate) struct Container {
     name: String,
     remote: Remote,
-    /// The first process of its process namespace, by the host's number.
-    first: u32,
+    /// PID 1 of its process namespace, by its pid on the host.
+    pid_1: u32,
 }
 
 impl Deref for Container {
@@ -43,70 +43,70 @@ impl Deref for Container {
     }
 }
 
-/// For tests that take all there is, or look at the clock: one at a time, beside those that do neither.
+/// Serializes the tests that exhaust a resource or measure time. Other tests run beside them.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For whatever makes a container join its network or leave it, by `docker run`, by `docker rm`, or by ending. The Docker
-/// engine takes two locks of its network in either order (20.10: `getSvcRecords` against `processEndpointDelete`), so when
-/// that happens to two containers at once it can stop for good.
-pub(crate) fn joining_or_leaving() -> MutexGuard<'static, ()> {
-    static NETWORK: Mutex<()> = Mutex::new(());
-    NETWORK.lock().unwrap_or_else(PoisonError::into_inner)
+/// Serializes everything that attaches a container to its network or detaches it: `docker run`, `docker rm`
+/// and the end of a container. The Docker engine takes two locks of a network in both orders (20.10:
+/// `getSvcRecords` and `processEndpointDelete`), so it can deadlock if two containers do that at once.
+pub(crate) fn network_change() -> MutexGuard<'static, ()> {
+    static CHANGE: Mutex<()> = Mutex::new(());
+    CHANGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the Docker client; what it prints.
+/// Runs the Docker client and returns its output.
 #[track_caller]
-fn docker(words: &[&str]) -> String {
-    let output = Command::new("docker").args(words).output().expect("there is no Docker client");
-    assert!(output.status.success(), "docker {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker").args(arguments).output().expect("no Docker client");
+    assert!(output.status.success(), "docker {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// The runtime image with our own test program in it.
+/// The runtime image, with our test program added.
 fn image() -> String {
     std::env::var("SANDBOX_BOX_IMAGE")
-        .expect("SANDBOX_BOX_IMAGE must name the image that .ci/box.sh makes; run that instead")
+        .expect("SANDBOX_BOX_IMAGE is not set; run .ci/box.sh, which builds the image")
 }
 
 impl Container {
-    /// Starts one and waits until it answers.
+    /// Starts one and waits until it accepts connections.
     pub(crate) fn start() -> Self {
         Self::with(&[], &[])
     }
 
-    /// Starts one with these options of `docker run` and these arguments of the server.
+    /// With these options of `docker run` and these arguments of the server.
     pub(crate) fn with(options: &[&str], arguments: &[&str]) -> Self {
-        Self::on(&APP, options, arguments)
+        Self::with_app(&APP, options, arguments)
     }
 
-    /// The same, on something else than `APP`.
-    pub(crate) fn on(app: &[&str], options: &[&str], arguments: &[&str]) -> Self {
-        let this = Self::unheard(&[app, options].concat(), arguments);
-        let answers = eventually(|| TcpStream::connect(this.address()).is_ok());
-        assert!(answers, "the container does not answer: {}", this.log());
+    /// With other options for the base directory than `APP`.
+    pub(crate) fn with_app(app: &[&str], options: &[&str], arguments: &[&str]) -> Self {
+        let this = Self::without_server(&[app, options].concat(), arguments);
+        let accepts = eventually(|| TcpStream::connect(this.address()).is_ok());
+        assert!(accepts, "the container does not accept connections: {}", this.log());
         this
     }
 
-    /// Starts one that nobody waits for.
-    pub(crate) fn unheard(options: &[&str], arguments: &[&str]) -> Self {
+    /// Starts one and waits for nothing.
+    pub(crate) fn without_server(options: &[&str], arguments: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("sandbox-runtime-box-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let image = image();
-        // .ci/box.sh finds by its label what a test that was killed has left.
+        // By this label .ci/box.sh finds the containers of a killed test.
         let label = format!("--label=sandbox-runtime-box={image}");
         let run = ["run", "--detach", "--name", &name, &label];
-        let _joining = joining_or_leaving();
-        docker(&[&run[..], HARDEST, options, &[&image], arguments].concat());
+        let _change = network_change();
+        docker(&[&run[..], STRICTEST, options, &[&image], arguments].concat());
         let format = "{{.State.Pid}} {{.NetworkSettings.IPAddress}}";
         let state = docker(&["inspect", "--format", format, &name]);
-        let (first, address) = state.split_once(' ').unwrap();
-        // Its own address, not a published port: nothing in between takes or ends connections on its behalf.
+        let (pid_1, address) = state.split_once(' ').unwrap();
+        // Its own address, not a published port: no proxy accepts or closes connections for it.
         let address: IpAddr = address.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
-        Self { remote: Remote((address, 8888).into()), first: first.parse().unwrap(), name }
+        Self { remote: Remote((address, 8888).into()), pid_1: pid_1.parse().unwrap(), name }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -118,18 +118,18 @@ impl Container {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// Sends a signal from outside to its first process, as `docker stop` and Kubernetes do.
+    /// Sends a signal to PID 1 from outside, as `docker stop` and Kubernetes do.
     pub(crate) fn signal(&self, signal: &str) {
         docker(&["kill", "--signal", signal, &self.name]);
     }
 
-    /// Runs a program in it from outside, to its end, which may be that of the container too.
-    pub(crate) fn exec(&self, words: &[&str]) {
+    /// Runs a program in it and waits until it has ended. The program may end the container.
+    pub(crate) fn exec(&self, arguments: &[&str]) {
         let exec = ["exec", &self.name];
-        Command::new("docker").args([&exec[..], words].concat()).output().unwrap();
+        Command::new("docker").args([&exec[..], arguments].concat()).output().unwrap();
     }
 
-    /// The exit status, once it has ended. Whoever ends it holds [`joining_or_leaving`] until then.
+    /// Waits until it has ended. The caller ends it, and holds [`network_change`] until this returns.
     #[track_caller]
     pub(crate) fn exit_code(&self) -> i32 {
         let ended = eventually_some(|| {
@@ -141,16 +141,16 @@ impl Container {
             ]);
             state.parse().ok()
         });
-        ended.unwrap_or_else(|| panic!("the container did not end: {}", self.log()))
+        ended.unwrap_or_else(|| panic!("the container did not exit: {}", self.log()))
     }
 
-    /// Everything in its process namespace.
+    /// All processes of its process namespace.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        let own = namespace(self.first);
+        let own = namespace(self.pid_1);
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // A zombie has no namespace any more, but its parent has.
+        // A zombie no longer has a namespace, its parent has.
         let processes = pids.filter_map(Process::of).filter(|process| {
             own.is_some()
                 && namespace(process.pid).or_else(|| namespace(process.parent)).as_ref() == own.as_ref()
@@ -158,30 +158,30 @@ impl Container {
         processes.collect()
     }
 
-    /// Those whose command line has this text.
+    /// Those with this text in their command line.
     pub(crate) fn processes_with(&self, text: &str) -> Vec<Process> {
         self.processes().into_iter().filter(|process| process.line.contains(text)).collect()
     }
 
-    /// The process that serves.
+    /// The server process, not the init process.
     #[track_caller]
     pub(crate) fn server(&self) -> Process {
-        let serves =
+        let is_server =
             |process: &Process| process.line.trim_start_matches('/').starts_with("sandbox-runtime serve");
-        self.processes().into_iter().find(serves).expect("no process serves")
+        self.processes().into_iter().find(is_server).expect("no server process")
     }
 
     #[track_caller]
     pub(crate) fn check_no_zombies(&self) {
         let mut zombies = Vec::new();
-        let none = eventually(|| {
-            zombies = self.processes().into_iter().filter(Process::is_dead).collect();
+        let is_clean = eventually(|| {
+            zombies = self.processes().into_iter().filter(Process::is_zombie).collect();
             zombies.is_empty()
         });
-        assert!(none, "{zombies:?}");
+        assert!(is_clean, "{zombies:?}");
     }
 
-    /// Health, at once. Only for tests that are [`alone`].
+    /// Health responds within a second. Only for tests that are [`alone`].
     #[track_caller]
     pub(crate) fn check_health(&self) {
         let started = Instant::now();
@@ -190,7 +190,7 @@ impl Container {
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
 
-    /// Asks for health until all of this work is done.
+    /// Checks health until all of this work is done.
     #[track_caller]
     pub(crate) fn healthy_during<T: Send>(&self, work: &[&(dyn Fn() -> T + Sync)]) -> Vec<T> {
         thread::scope(|scope| {
@@ -203,34 +203,34 @@ impl Container {
         })
     }
 
-    /// Runs a command of our test program; it must end with this code.
+    /// Runs a subcommand of our test program, which must exit with this code.
     #[track_caller]
-    pub(crate) fn probe(&self, words: &str, exit_code: i64) -> String {
-        let ran = self.execute(&format!("/probe {words}"));
-        assert_eq!((ran.exit_code(), ran.stderr()), (exit_code, ""), "{words}: {ran:?}");
+    pub(crate) fn probe(&self, arguments: &str, exit_code: i64) -> String {
+        let ran = self.execute(&format!("/probe {arguments}"));
+        assert_eq!((ran.exit_code(), ran.stderr()), (exit_code, ""), "{arguments}: {ran:?}");
         ran.stdout().to_owned()
     }
 
-    /// The same, with a time limit that it must meet. The answer has to come in time.
+    /// Runs one with a timeout, which must kill it. The response must not be late.
     #[track_caller]
-    pub(crate) fn probe_times_out(&self, words: &str, timeout: Duration) {
+    pub(crate) fn probe_times_out(&self, arguments: &str, timeout: Duration) {
         let request =
-            json!({ "command": format!("/probe {words}"), "timeout_seconds": timeout.as_secs_f64() });
+            json!({ "command": format!("/probe {arguments}"), "timeout_seconds": timeout.as_secs_f64() });
         let ran = self.execute_json(&request);
-        assert_eq!(ran.json["timed_out"], true, "{words}: {ran:?}");
-        // 0.8 s are promised; the machine may be busy with other tests.
+        assert_eq!(ran.json["timed_out"], true, "{arguments}: {ran:?}");
+        // 0.8 s are promised. The machine may be busy with other tests.
         assert!(
             ran.took >= timeout && ran.took < timeout + Duration::from_secs(3),
-            "{words}: {:?}",
+            "{arguments}: {:?}",
             ran.took
         );
     }
 
-    /// What it costs now.
+    /// The resources that it uses now.
     #[track_caller]
-    pub(crate) fn cost(&self) -> Cost {
+    pub(crate) fn usage(&self) -> Usage {
         let server = self.server();
-        Cost {
+        Usage {
             processes: self.processes().len(),
             threads: server.entries("task"),
             descriptors: server.entries("fd"),
@@ -238,12 +238,12 @@ impl Container {
         }
     }
 
-    /// That it costs no more than before, once idle threads and closed connections are gone.
+    /// It uses no more than before, once idle threads have ended and connections are closed.
     #[track_caller]
-    pub(crate) fn check_cost(&self, before: &Cost, more_kib: u64) {
-        let mut now = self.cost();
+    pub(crate) fn check_usage(&self, before: &Usage, more_kib: u64) {
+        let mut now = self.usage();
         eventually(|| {
-            now = self.cost();
+            now = self.usage();
             now.is_within(before, more_kib)
         });
         assert!(now.is_within(before, more_kib), "{before:?} became {now:?}");
@@ -256,21 +256,21 @@ impl Drop for Container {
         if thread::panicking() {
             eprintln!("{}: {}", self.name, self.log());
         }
-        let _leaving = joining_or_leaving();
+        let _change = network_change();
         drop(Command::new("docker").args(["rm", "--force", "--volumes", &self.name]).output());
     }
 }
 
-/// What a server costs.
+/// The resources that a server uses.
 #[derive(Debug)]
-pub(crate) struct Cost {
+pub(crate) struct Usage {
     processes: usize,
-    threads: usize,
+    pub(crate) threads: usize,
     descriptors: usize,
     resident_kib: u64,
 }
 
-impl Cost {
+impl Usage {
     fn is_within(&self, before: &Self, more_kib: u64) -> bool {
         self.processes <= before.processes
             && self.threads <= before.threads
@@ -303,8 +303,7 @@ impl Process {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
 
-    /// A zombie.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub(crate) fn is_zombie(&self) -> bool {
         self.state == 'Z'
     }
 
@@ -312,7 +311,7 @@ impl Process {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Its number in its own namespace.
+    /// Its pid in the container.
     pub(crate) fn inner_pid(&self) -> u32 {
         self.field("NSpid:").split_whitespace().last().unwrap().parse().unwrap()
     }
@@ -323,7 +322,7 @@ impl Process {
         status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
     }
 
-    /// The same, where it is a number of KiB.
+    /// The same, if it is a number of KiB.
     pub(crate) fn kib(&self, name: &str) -> u64 {
         self.field(name).trim_end_matches(" kB").parse().unwrap()
     }

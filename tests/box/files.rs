@@ -1,4 +1,4 @@
-//! Files where memory or disk is scarce, and where nothing but the base directory can be written.
+//! Files when memory or disk is scarce, and when only the base directory is writable.
 
 use crate::container::{Container, alone};
 use std::io::Read;
@@ -8,11 +8,11 @@ use std::time::Duration;
 const GIB: u64 = 1 << 30;
 const PIECE: usize = 1 << 20;
 
-/// A volume of its own; the engine gives it the owner that `/app` has in the image.
+/// A new volume. The engine gives it the owner of `/app` in the image.
 const VOLUME: [&str; 2] = ["--mount", "type=volume,dst=/app"];
 const SMALL: [&str; 2] = ["--memory=64m", "--memory-swap=64m"];
 
-/// What the server has ever used, while files many times as large went through.
+/// The server's peak memory is a fraction of the size of the files.
 #[track_caller]
 fn check_peak(container: &Container) {
     let peak = container.server().kib("VmHWM:");
@@ -22,10 +22,10 @@ fn check_peak(container: &Container) {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn an_upload_of_a_gibibyte_goes_through_64_mebibytes_of_memory() {
+fn one_gib_upload_fits_in_64_mib_of_memory() {
     // UP-15
     let _alone = alone();
-    let container = Container::on(&VOLUME, &SMALL, &[]);
+    let container = Container::with_app(&VOLUME, &SMALL, &[]);
     let head = "--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"deep/er/big\"\r\n\r\n";
     let end = "\r\n--BB--\r\n";
     let length = head.len() as u64 + GIB + end.len() as u64;
@@ -56,10 +56,10 @@ fn an_upload_of_a_gibibyte_goes_through_64_mebibytes_of_memory() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_download_of_two_gibibytes_goes_through_64_mebibytes_of_memory() {
+fn two_gib_download_fits_in_64_mib_of_memory() {
     // DL-05
     let _alone = alone();
-    let container = Container::on(&VOLUME, &SMALL, &[]);
+    let container = Container::with_app(&VOLUME, &SMALL, &[]);
     container.probe(&format!("sparse big {}", 2 * GIB), 0);
     let download = || {
         let mut client = container.connect();
@@ -81,16 +81,16 @@ fn a_download_of_two_gibibytes_goes_through_64_mebibytes_of_memory() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_full_disk_is_507_and_the_old_file_and_all_room_stay() {
+fn full_disk_gets_507_and_keeps_the_old_file() {
     // UP-17
     let tmpfs = ["--tmpfs", "/app:rw,exec,size=8m,uid=1000,gid=1000,mode=0755"];
-    let container = Container::on(&tmpfs, &[], &[]);
+    let container = Container::with_app(&tmpfs, &[], &[]);
     assert_eq!(container.upload("kept", b"old").status, 200);
     let too_large = vec![b'x'; 20 << 20];
     for name in ["kept", "new", "deep/er/new"] {
-        let answer = container.upload(name, &too_large);
-        assert_eq!(answer.status, 507, "{answer:?}");
-        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        let response = container.upload(name, &too_large);
+        assert_eq!(response.status, 507, "{response:?}");
+        let message = response.json()["message"].as_str().unwrap().to_owned();
         let expected = "File upload failed: [Errno 28] No space left on device";
         assert!(message.starts_with(expected), "{message}");
     }
@@ -98,17 +98,18 @@ fn a_full_disk_is_507_and_the_old_file_and_all_room_stay() {
     let listing = container.get("/list").json();
     let names: Vec<_> = listing.as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
     assert!(names.iter().all(|name| ["kept", "deep"].contains(&name.as_str().unwrap())), "{names:?}");
+    // The space of the failed uploads is free again.
     assert_eq!(container.upload("large", &vec![b'x'; 6 << 20]).status, 200);
     container.probe("exit 7", 7);
 }
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn uploads_need_no_other_writable_place_than_the_base_directory() {
+fn uploads_write_only_below_the_base_dir() {
     // UP-18
     let container = Container::start();
     let ran = container.execute("/probe sparse /tmp 0");
-    assert_eq!(ran.exit_code(), 1, "the root can be written: {ran:?}");
+    assert_eq!(ran.exit_code(), 1, "the root is writable: {ran:?}");
     thread::scope(|scope| {
         for number in 0..8 {
             let container = &container;

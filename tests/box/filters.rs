@@ -1,4 +1,4 @@
-//! Kernels and filters that do not have every system call: the same answers, by other means.
+//! Kernels without some system calls, and filters that refuse them: the same results through fallbacks.
 
 use crate::container::Container;
 use crate::harness::{TempDir, eventually};
@@ -11,7 +11,7 @@ const ENOSYS: i32 = 38;
 const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
 
-/// Each with its number on x86-64.
+/// Name and number on x86-64.
 const OPTIONAL: [(&str, i64); 6] = [
     ("openat2", 437),
     ("pidfd_open", 434),
@@ -21,7 +21,7 @@ const OPTIONAL: [(&str, i64); 6] = [
     ("clone3", 435),
 ];
 
-/// A container in which these calls fail so, and all others are as they are.
+/// A container in which these calls, and no others, fail with this error.
 fn filtered(profiles: &TempDir, calls: &[(&str, i64)], errno: i32) -> Container {
     let names: Vec<&str> = calls.iter().map(|(name, _)| *name).collect();
     let profile = json!({
@@ -41,7 +41,7 @@ fn filtered(profiles: &TempDir, calls: &[(&str, i64)], errno: i32) -> Container 
     container
 }
 
-/// One round of everything that has a fallback.
+/// Exercises everything that has a fallback.
 #[track_caller]
 fn check_round(container: &Container) {
     check_commands(container);
@@ -54,14 +54,14 @@ fn check_commands(container: &Container) {
         container.probe("exit 7", 7);
     }
     container.probe("signal 15 0", -15);
-    container.probe("leave 1 0.5 3", 3);
+    container.probe("background 1 0.5 3", 3);
     container.execute("nosuchcmd").check_not_run("[Errno 2] No such file or directory: 'nosuchcmd'");
     container.probe_times_out("sleep 30", Duration::from_millis(300));
     container.probe_times_out("escape 30", Duration::from_millis(700));
     assert!(eventually(|| container.processes_with("exe sleep").is_empty()), "{:?}", container.processes());
     container.check_no_zombies();
     assert_eq!(container.processes().len(), 2);
-    // Nothing is open in a command but its own three.
+    // A command inherits no descriptors except 0, 1 and 2.
     container.probe("show /proc/self/fdinfo/2", 0);
     let ran = container.execute("/probe show /proc/self/fdinfo/3");
     assert!(ran.stderr().contains("NotFound"), "{ran:?}");
@@ -105,10 +105,10 @@ fn check_confinement(container: &Container) {
         ("a/b/file/x", 404),
         ("missing", 404),
     ] {
-        let answer = container.get(&format!("/download/{path}"));
-        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        let response = container.get(&format!("/download/{path}"));
+        assert_eq!(response.status, status, "{path}: {response:?}");
         if status == 200 {
-            assert_eq!(answer.body, b"inside", "{path}");
+            assert_eq!(response.body, b"inside", "{path}");
         }
     }
     for (name, status) in [("relative/new", 200), ("out/new", 403), ("../new", 403), ("magic/app/new", 403)] {
@@ -123,7 +123,7 @@ fn check_confinement(container: &Container) {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn whichever_call_is_missing_or_refused_everything_works_the_same() {
+fn missing_or_refused_system_calls_change_no_result() {
     // RT-05
     let profiles = TempDir::new();
     let mut rows: Vec<(&[(&str, i64)], i32)> = vec![(&[], ENOSYS), (&OPTIONAL[..1], EINVAL)];
@@ -131,7 +131,7 @@ fn whichever_call_is_missing_or_refused_everything_works_the_same() {
         rows.extend(OPTIONAL.iter().map(|call| (std::slice::from_ref(call), errno)));
         rows.push((&OPTIONAL, errno));
     }
-    // Some at a time.
+    // Four containers at a time.
     for rows in rows.chunks(4) {
         thread::scope(|scope| {
             for (calls, errno) in rows {

@@ -1,5 +1,6 @@
-//! The image as it ships, in containers under the hardest flags: PID 1, scarcity, volumes, system call filters, and a
-//! soak. There is no shell in it but a test program of our own, `tests/probe`. `.ci/box.sh` makes the image and runs this.
+//! The released image in containers with the strictest options: PID 1, resource exhaustion, volumes, system
+//! call filters and a soak test. The image has no shell, only a test program of our own, `tests/probe`.
+//! `.ci/box.sh` builds it and runs these tests.
 
 #![cfg(test)]
 

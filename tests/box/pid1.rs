@@ -1,6 +1,6 @@
-//! The first process of a container: who reaps, who is signalled, how it ends.
+//! PID 1 of a container: reaping, signals, exit status.
 
-use crate::container::{Container, joining_or_leaving};
+use crate::container::{Container, network_change};
 use crate::harness::{eventually, eventually_some};
 use serde_json::json;
 use std::net::TcpStream;
@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs the command this often on eight connections at once; every answer must say 7 and nothing else.
+/// Runs the command this many times, on eight connections at once. Each response must have the exit code 7
+/// and an empty stderr.
 #[track_caller]
-fn check_statuses(container: &Container, times: u32, command: &str) {
-    let left = AtomicU32::new(times);
-    let take = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+fn check_exit_codes(container: &Container, times: u32, command: &str) {
+    let remaining = AtomicU32::new(times);
+    let take_one =
+        || remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok();
     let body = json!({ "command": command }).to_string();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 let mut client = container.connect();
-                while take() {
+                while take_one() {
                     client.send_request(
                         "POST",
                         "/execute",
@@ -35,17 +37,17 @@ fn check_statuses(container: &Container, times: u32, command: &str) {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn two_thousand_statuses_are_right_while_orphans_are_reaped() {
+fn exit_codes_are_right_while_orphans_are_reaped() {
     // XC-10
     let container = Container::start();
-    check_statuses(&container, 2000, "/probe orphans 1 0.01 7");
+    check_exit_codes(&container, 2000, "/probe orphans 1 0.01 7");
     container.check_no_zombies();
     assert!(eventually(|| container.processes().len() == 2));
 }
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn many_orphans_that_end_together_are_all_reaped() {
+fn orphans_that_end_together_are_all_reaped() {
     // P1-03
     let container = Container::with(&["--memory=512m", "--memory-swap=512m", "--pids-limit=2048"], &[]);
     for (number, time) in [(300, "0.5"), (1000, "2")] {
@@ -58,7 +60,7 @@ fn many_orphans_that_end_together_are_all_reaped() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_command_killed_by_somebody_else_is_answered_at_once_and_reaped() {
+fn command_killed_from_outside_is_reported_at_once_and_reaped() {
     // P1-02
     let container = Container::start();
     thread::scope(|scope| {
@@ -75,10 +77,10 @@ fn a_command_killed_by_somebody_else_is_answered_at_once_and_reaped() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn when_told_to_stop_it_refuses_new_connections_and_lets_running_requests_end() {
+fn sigterm_refuses_connections_and_finishes_requests() {
     // P1-05
     let container = Container::with(&["--env=SANDBOX_SHUTDOWN_GRACE_SECONDS=10"], &[]);
-    let _leaving = joining_or_leaving();
+    let _change = network_change();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe sleep 2"));
         assert!(eventually(|| !container.processes_with("/probe sleep 2").is_empty()));
@@ -92,10 +94,10 @@ fn when_told_to_stop_it_refuses_new_connections_and_lets_running_requests_end() 
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_command_longer_than_the_grace_is_killed_with_all_it_started_and_told_so() {
+fn command_past_the_grace_period_is_killed_with_its_tree() {
     // P1-05
     let container = Container::start();
-    let _leaving = joining_or_leaving();
+    let _change = network_change();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe escape 60"));
         assert!(eventually(|| container.processes_with("sleep 60").len() == 1));
@@ -110,9 +112,9 @@ fn a_command_longer_than_the_grace_is_killed_with_all_it_started_and_told_so() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_second_signal_ends_the_wait() {
+fn second_signal_ends_the_grace_period() {
     let container = Container::with(&["--env=SANDBOX_SHUTDOWN_GRACE_SECONDS=60"], &[]);
-    let _leaving = joining_or_leaving();
+    let _change = network_change();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe sleep 60"));
         assert!(eventually(|| !container.processes_with("/probe sleep 60").is_empty()));
@@ -126,16 +128,16 @@ fn a_second_signal_ends_the_wait() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn an_idle_one_stops_at_once_by_every_signal_that_asks_for_it() {
+fn idle_server_stops_at_once_on_every_stop_signal() {
     thread::scope(|scope| {
         for signal in ["TERM", "INT", "HUP", "QUIT"] {
             scope.spawn(move || {
                 let container = Container::start();
-                let _leaving = joining_or_leaving();
+                let _change = network_change();
                 let started = Instant::now();
                 container.signal(signal);
                 assert_eq!(container.exit_code(), 0, "{signal}");
-                // 0.2 s are promised; the Docker engine needs more to notice.
+                // 0.2 s are promised. The Docker engine needs longer to notice.
                 assert!(started.elapsed() < Duration::from_secs(2), "{signal}: {:?}", started.elapsed());
             });
         }
@@ -144,13 +146,13 @@ fn an_idle_one_stops_at_once_by_every_signal_that_asks_for_it() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_server_that_dies_ends_the_container_with_its_status() {
-    // P1-09: a panic is an abort.
+fn container_exits_with_the_status_of_a_crashed_server() {
+    // P1-09. A panic aborts.
     thread::scope(|scope| {
         for (signal, target, code) in [("ABRT", 1, 134), ("6", 2, 134), ("4", 2, 132), ("9", 2, 137)] {
             scope.spawn(move || {
                 let container = Container::start();
-                let _leaving = joining_or_leaving();
+                let _change = network_change();
                 if target == 1 {
                     container.signal(signal);
                 } else {
@@ -165,7 +167,7 @@ fn a_server_that_dies_ends_the_container_with_its_status() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_command_can_not_kill_or_stop_the_first_process_but_can_ask_it_to_end() {
+fn command_cannot_kill_or_stop_pid_1_but_can_terminate_it() {
     // P1-10
     let container = Container::start();
     // KILL, STOP, USR1, USR2, TSTP, SEGV, ALRM
@@ -175,8 +177,8 @@ fn a_command_can_not_kill_or_stop_the_first_process_but_can_ask_it_to_end() {
         container.probe("exit 7", 7);
     }
     container.check_no_zombies();
-    let _leaving = joining_or_leaving();
-    let _may_be_answered = container.request(
+    let _change = network_change();
+    let _response_is_optional = container.request(
         "POST",
         "/execute",
         &[("Content-Type", "application/json")],
@@ -188,25 +190,25 @@ fn a_command_can_not_kill_or_stop_the_first_process_but_can_ask_it_to_end() {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn a_storm_of_signals_changes_no_answer() {
+fn signal_storm_changes_no_response() {
     // P1-11
     let container = Container::start();
     let server = container.server().inner_pid();
     thread::scope(|scope| {
         let storm = scope.spawn(|| container.probe(&format!("storm 3 1 {server}"), 0));
         while !storm.is_finished() {
-            check_statuses(&container, 50, "/probe orphans 1 0.01 7");
+            check_exit_codes(&container, 50, "/probe orphans 1 0.01 7");
         }
     });
     container.check_no_zombies();
 }
 
-/// In every layout statuses are right, orphans are reaped, and nothing else is touched.
+/// Exit codes are right, orphans are reaped, and no other process is reaped or killed.
 #[track_caller]
 fn check_layout(container: &Container) {
     let before = container.processes().len();
-    check_statuses(container, 200, "/probe orphans 1 0.01 7");
-    container.probe("leave 1 1 3", 3);
+    check_exit_codes(container, 200, "/probe orphans 1 0.01 7");
+    container.probe("background 1 1 3", 3);
     container.probe_times_out("escape 30", Duration::from_millis(500));
     assert!(eventually(|| container.processes_with("exe sleep").is_empty()));
     container.check_no_zombies();
@@ -215,32 +217,32 @@ fn check_layout(container: &Container) {
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn it_reaps_and_tells_statuses_wherever_it_is_in_the_tree() {
+fn reaps_and_reports_exit_codes_as_pid_1_or_not() {
     // P1-08
-    let ours = "--entrypoint=/probe";
-    for (options, arguments, first) in [
+    let probe = "--entrypoint=/probe";
+    for (options, arguments, init_pid) in [
         (&[][..], &[][..], 1),
         (&["--init"], &[], 2),
-        (&[ours], &["under", "/sandbox-runtime"], 2),
-        (&[ours], &["under", "/sandbox-runtime", "serve"], 1),
+        (&[probe], &["init", "/sandbox-runtime"], 2),
+        (&[probe], &["init", "/sandbox-runtime", "serve"], 1),
     ] {
         let container = Container::with(options, arguments);
         let server = container.server();
-        assert!(server.inner_pid() > first, "{server:?}");
+        assert!(server.inner_pid() > init_pid, "{server:?}");
         check_layout(&container);
     }
 }
 
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
-fn in_a_process_namespace_of_others_it_reaps_its_own_and_leaves_them_alone() {
-    // P1-08: shareProcessNamespace. The first process there reaps nobody.
-    let pause = Container::unheard(&["--entrypoint=/probe"], &["sleep", "300"]);
+fn shared_pid_namespace_reaps_only_its_own_orphans() {
+    // P1-08: shareProcessNamespace. PID 1 of the pod reaps no orphans.
+    let pause = Container::without_server(&["--entrypoint=/probe"], &["sleep", "300"]);
     let shared = format!("--pid=container:{}", pause.name());
     let container = Container::with(&[&shared], &[]);
     check_layout(&container);
     assert_eq!(container.processes_with("/probe sleep 300").len(), 1);
-    let _leaving = joining_or_leaving();
+    let _change = network_change();
     container.signal("TERM");
     assert_eq!(container.exit_code(), 0);
     assert_eq!(pause.processes().len(), 1, "{:?}", pause.processes());

@@ -13,14 +13,14 @@ pub(crate) fn new_session() -> io::Result<()> {
     Ok(())
 }
 
-/// A negative pid is a group.
+/// A negative pid is that of a process group.
 pub(crate) fn send(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) takes two integers.
     check(unsafe { libc::kill(pid, signal) })?;
     Ok(())
 }
 
-/// Waits for any child to end; its pid, and its exit status or 128 + the signal's number.
+/// Waits until a child has ended. Returns its pid, and its exit status or 128 + the number of the signal.
 pub(crate) fn reap() -> io::Result<(i32, u8)> {
     let mut status = 0;
     loop {
@@ -40,10 +40,10 @@ pub(crate) fn reap() -> io::Result<(i32, u8)> {
     }
 }
 
-/// What this system call says to arguments that no call accepts; 0 when it accepts them.
+/// The error of this system call for arguments that every call refuses, or 0 if it accepts them.
 pub(crate) fn errno_of(number: libc::c_long) -> i32 {
-    // SAFETY: no pointer among the arguments: -1 is none of a process and none of a descriptor, and the sizes are 0, so
-    // nothing is read or written.
+    // SAFETY: no argument is a valid pointer, pid or descriptor, and the sizes are 0, so nothing is read or
+    // written.
     let returned = unsafe { libc::syscall(number, -1, 0, 0, 0, 0) };
     if returned == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
 }

@@ -1,5 +1,5 @@
-//! The misbehaviour that `tests/box` needs inside a container without a shell: one small static program, one subcommand
-//! each. It is only ever started by tests.
+//! The programs that `tests/box` runs in a container without a shell, most of them misbehaving: one small
+//! static binary with a subcommand for each. It is used only by tests.
 
 mod call;
 
@@ -14,36 +14,42 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<ExitCode> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match *words.as_slice() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments.as_slice() {
         ["exit", code] => return Ok(code.parse::<u8>()?.into()),
         ["sleep", time] => thread::sleep(seconds(time)?),
-        ["orphans", number, time, code] => return leave(number, time, code, Pipes::Closed),
-        ["leave", number, time, code] => return leave(number, time, code, Pipes::Held),
+        ["orphans", count, time, code] => return background(count, time, code, Pipes::Closed),
+        ["background", count, time, code] => return background(count, time, code, Pipes::Inherited),
         ["flood", bytes] => write(b"0123456789abcde\n", bytes.parse()?)?,
         ["nul", bytes] => write(&[0], bytes.parse()?)?,
         ["hog", mebibytes] => hog(mebibytes.parse()?),
-        ["bomb", ..] => bomb(words.contains(&"escape"))?,
+        ["bomb"] => bomb(&["bomb"])?,
+        ["bomb", "escape"] => {
+            // A group leader, as the first process is, cannot start a session (setsid(2)). All its children
+            // can.
+            let _first = call::new_session();
+            bomb(&["bomb", "escape"])?;
+        }
         ["burn", threads, time] => burn(threads.parse()?, seconds(time)?),
         ["escape", time] => {
-            start(&["escaped", time], Pipes::Held)?;
+            start(&["escaped", time], Pipes::Inherited)?;
             thread::sleep(seconds(time)?);
         }
         ["escaped", time] => {
             call::new_session()?;
-            start(&["sleep", time], Pipes::Held)?;
+            start(&["sleep", time], Pipes::Inherited)?;
         }
         ["signal", number, pid] => call::send(pid.parse()?, number.parse()?)?,
         ["storm", time, ref pids @ ..] => storm(seconds(time)?, pids)?,
-        ["under", program, ref arguments @ ..] => return under(program, arguments),
+        ["init", program, ref arguments @ ..] => return init(program, arguments),
         ["sparse", file, bytes] => fs::File::create(file)?.set_len(bytes.parse()?)?,
         ["link", target, name] => std::os::unix::fs::symlink(target, name)?,
         ["show", file] => io::stdout().write_all(&fs::read(file)?)?,
         ["errno", number] => {
             io::stdout().write_all(call::errno_of(number.parse()?).to_string().as_bytes())?
         }
-        _ => return Err(format!("no such subcommand: {words:?}").into()),
+        _ => return Err(format!("unknown subcommand: {arguments:?}").into()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -52,40 +58,40 @@ fn seconds(text: &str) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(text.parse()?)?)
 }
 
-/// What a child does with the pipes of the command.
+/// The standard streams of a child.
 #[derive(Clone, Copy)]
 enum Pipes {
-    Held,
+    Inherited,
     Closed,
 }
 
-/// Starts this program again, with nothing in its environment.
-fn start(words: &[&str], pipes: Pipes) -> io::Result<Child> {
+/// Starts this program with an empty environment.
+fn start(arguments: &[&str], pipes: Pipes) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(words).env_clear();
+    command.args(arguments).env_clear();
     if let Pipes::Closed = pipes {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     }
     command.spawn()
 }
 
-/// Ends at once; the children do so after a while.
-fn leave(number: &str, time: &str, code: &str, pipes: Pipes) -> Result<ExitCode> {
-    for _ in 0..number.parse::<u32>()? {
+/// Starts children that sleep, and exits before they do.
+fn background(count: &str, time: &str, code: &str, pipes: Pipes) -> Result<ExitCode> {
+    for _ in 0..count.parse::<u32>()? {
         start(&["sleep", time], pipes)?;
     }
-    io::stdout().write_all(b"left\n")?;
+    io::stdout().write_all(b"started\n")?;
     Ok(code.parse::<u8>()?.into())
 }
 
 fn write(pattern: &[u8], bytes: u64) -> io::Result<()> {
     let piece = pattern.repeat((64 << 10) / pattern.len());
-    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut remaining = usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut output = io::stdout().lock();
-    while left > 0 {
-        let (part, _) = piece.split_at(left.min(piece.len()));
+    while remaining > 0 {
+        let (part, _) = piece.split_at(remaining.min(piece.len()));
         output.write_all(part)?;
-        left -= part.len();
+        remaining -= part.len();
     }
     output.flush()
 }
@@ -98,15 +104,10 @@ fn hog(mebibytes: usize) {
     black_box(&kept);
 }
 
-/// Starts itself again and again, as do they; where nothing more can be started it waits for room.
-fn bomb(escapes: bool) -> Result<()> {
-    if escapes {
-        // The first leads a group, and so can have no session of its own; all that it starts can.
-        let _first = call::new_session();
-    }
-    let words: &[&str] = if escapes { &["bomb", "escape"] } else { &["bomb"] };
+/// Starts copies of itself, which do the same. Retries when the process limit is reached.
+fn bomb(arguments: &[&str]) -> Result<()> {
     loop {
-        if start(words, Pipes::Held).is_err() {
+        if start(arguments, Pipes::Inherited).is_err() {
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -117,12 +118,12 @@ fn burn(threads: usize, time: Duration) {
     let burn = move || while Instant::now() < until {};
     let burning: Vec<_> = (0..threads).map(|_| thread::spawn(burn)).collect();
     for thread in burning {
-        // It can not have panicked.
+        // It cannot have panicked.
         drop(thread.join());
     }
 }
 
-/// Signals that mean nothing to the server, without a pause.
+/// Sends signals that the server ignores, without a pause.
 fn storm(time: Duration, pids: &[&str]) -> Result<()> {
     let pids = pids.iter().map(|pid| pid.parse()).collect::<std::result::Result<Vec<i32>, _>>()?;
     let until = Instant::now() + time;
@@ -136,8 +137,8 @@ fn storm(time: Duration, pids: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Some other init: runs a program, reaps whatever is orphaned, ends as the program did.
-fn under(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+/// Another init process: runs a program, reaps orphans, exits as the program did.
+fn init(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let child = Command::new(program).args(arguments).spawn()?.id();
     loop {
         let (pid, code) = call::reap()?;
