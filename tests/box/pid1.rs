@@ -119,7 +119,7 @@ fn second_signal_ends_the_grace_period() {
         let ran = scope.spawn(|| container.execute("/probe sleep 60"));
         assert!(eventually(|| !container.processes_with("/probe sleep 60").is_empty()));
         container.signal("TERM");
-        assert!(eventually(|| container.log().contains("stopping")));
+        assert!(eventually(|| container.log().contains("shutting down")));
         container.signal("TERM");
         assert!(ran.join().unwrap().stderr().ends_with("was killed: server shutting down"));
         assert_eq!(container.exit_code(), 0);
