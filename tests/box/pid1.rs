@@ -15,18 +15,12 @@ fn check_exit_codes(container: &Container, times: u32, command: &str) {
     let remaining = AtomicU32::new(times);
     let take_one =
         || remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok();
-    let body = json!({ "command": command }).to_string();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 let mut client = container.connect();
                 while take_one() {
-                    client.send_request(
-                        "POST",
-                        "/execute",
-                        &[("Content-Type", "application/json")],
-                        body.as_bytes(),
-                    );
+                    client.send_command(command);
                     let json = client.answer().json();
                     assert_eq!((&json["exit_code"], &json["stderr"]), (&json!(7), &json!("")), "{json}");
                 }

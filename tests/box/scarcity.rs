@@ -39,8 +39,7 @@ fn out_of_memory_kills_the_command_and_not_the_server() {
 fn check_truncated(container: &Container, arguments: &str) {
     let mut client = container.connect();
     client.stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let body = json!({ "command": format!("/probe {arguments}") }).to_string();
-    client.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
+    client.send_command(&format!("/probe {arguments}"));
     let response = client.answer();
     let end = &response.body[response.body.len() - 60..];
     let end = String::from_utf8_lossy(end);

@@ -2,7 +2,6 @@
 
 use crate::container::{Container, alone};
 use crate::harness::{Client, eventually};
-use serde_json::json;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -88,8 +87,7 @@ fn step(container: &Container, client: u64, number: u64) {
 
 fn send(container: &Container, command: &str) -> Client {
     let mut client = container.connect();
-    let body = json!({ "command": command }).to_string();
-    client.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
+    client.send_command(command);
     client
 }
 
