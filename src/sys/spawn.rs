@@ -6,7 +6,8 @@
 //! can not be started is never taken for one that ended with 127.
 
 use super::check;
-use super::process::{Pid, SignalSet};
+use super::process::Pid;
+use super::signals::SignalSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;

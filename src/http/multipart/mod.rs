@@ -11,7 +11,7 @@ mod part;
 pub use boundary::{Boundary, boundary};
 pub use part::PartHead;
 
-use super::{Error, Limits};
+use crate::http::{Error, Limits};
 use boundary::{Delimiter, Match};
 
 /// What a step found. `Part`, any number of `Data`, `PartEnd`, the next `Part`, ..., `End`.
