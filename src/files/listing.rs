@@ -21,7 +21,7 @@ pub struct Entry {
 }
 
 /// As a client sees it: what is not a directory is a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     File,
     Directory,
@@ -46,7 +46,7 @@ pub fn list(root: &Root, path: &RelPath) -> Result<Vec<Entry>, Error> {
             return;
         }
         match fs::stat_entry(directory.as_fd(), name) {
-            Ok(stat) if stat.kind == Kind::Link => {
+            Ok(stat) if stat.kind == Kind::Symlink => {
                 entries.push(entry(name, &target(root, path, name).unwrap_or(stat)))
             }
             Ok(stat) => entries.push(entry(name, &stat)),

@@ -9,7 +9,7 @@
 use super::Error;
 use std::ffi::{CStr, CString};
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct RelPath {
     components: Vec<CString>,
     leaves_lexically: bool,
@@ -25,7 +25,7 @@ impl RelPath {
         let mut components = Vec::new();
         let mut depth = Some(0_usize);
         let mut last: &[u8] = b"";
-        for component in path.split(|&byte| byte == b'/') {
+        for component in path.split(|byte| *byte == b'/') {
             last = component;
             match component {
                 b"" | b"." => continue,

@@ -26,7 +26,7 @@ pub struct Root {
     base: OnceLock<Base>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resolver {
     Openat2,
     Walk,
@@ -155,7 +155,7 @@ fn locate_at_once(base: &Base, path: &RelPath) -> Option<Place> {
     });
     let directory = opened?.ok()?;
     let object = match fs::stat_entry(directory.as_fd(), name) {
-        Ok(stat) if stat.kind == Kind::Link => return None,
+        Ok(stat) if stat.kind == Kind::Symlink => return None,
         Ok(stat) => Some(stat),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(_) => return None,

@@ -74,8 +74,8 @@ impl<'b> Walk<'b> {
             let stat = fs::stat(object.as_fd()).map_err(Error::doing(FOLLOWING))?;
             match stat.kind {
                 Kind::Directory => self.enter(object, stat.identity)?,
-                Kind::Link if links == MAX_LINKS => return Err(Error::bad_path(errno::ELOOP)),
-                Kind::Link => {
+                Kind::Symlink if links == MAX_LINKS => return Err(Error::bad_path(errno::ELOOP)),
+                Kind::Symlink => {
                     links += 1;
                     let target = self.take_link(object.as_fd())?;
                     todo.extend(target.components().iter().rev().cloned());

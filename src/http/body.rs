@@ -1,12 +1,12 @@
-//! A request body: framed bytes in, data out, never more than the endpoint allows (RFC 9112 section 6).
+//! A request body: framed bytes in, data out, at most as much as the endpoint allows (RFC 9112 section 6).
 //!
-//! It knows where the body ends and leaves what follows to the next request. It keeps no data.
+//! It finds the end of the body and leaves the bytes after it to the next request. It buffers nothing.
 
-use super::chunked::{Chunked, front};
+use super::chunked::{Chunked, split_at_most};
 use super::head::Framing;
 use super::{Error, Limits};
 
-/// A body that is being read.
+/// The decoder of one body.
 #[derive(Debug)]
 pub struct Body {
     coding: Coding,
@@ -14,47 +14,53 @@ pub struct Body {
 
 #[derive(Debug)]
 enum Coding {
-    Plain { left: u64 },
+    Length { left: u64 },
     Chunked(Chunked),
 }
 
-/// One step of reading a body.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// How many bytes of the input are done with, `data` included.
+    /// How many bytes of the input were used up, `data` included.
     pub consumed: usize,
-    /// A part of the input: the last bytes of those consumed. Often empty, when only framing was read.
+    /// The last of the consumed bytes. Empty if they were all framing.
     pub data: &'a [u8],
 }
 
 impl Body {
-    /// A body as the head announced it. One that is announced too large is refused before any of it is read.
-    pub fn new(framing: Framing, limit_bytes: u64, limits: &Limits) -> Result<Body, Error> {
+    /// The body that the head announces.
+    ///
+    /// # Errors
+    /// [`Error::BodyTooLarge`] if its length is announced and past the limit, before any of it is read.
+    pub fn new(framing: Framing, limit_bytes: u64, limits: &Limits) -> Result<Self, Error> {
         let coding = match framing {
-            Framing::None => Coding::Plain { left: 0 },
+            Framing::None => Coding::Length { left: 0 },
             Framing::Length(length) if length > limit_bytes => {
                 return Err(Error::BodyTooLarge { limit: limit_bytes });
             }
-            Framing::Length(left) => Coding::Plain { left },
+            Framing::Length(left) => Coding::Length { left },
             Framing::Chunked => Coding::Chunked(Chunked::new(limit_bytes, limits)),
         };
-        Ok(Body { coding })
+        Ok(Self { coding })
     }
 
-    /// Whether all of the body has been read. True from the start when there is none.
+    /// Whether the body has been read to its end. True from the start if there is none.
     pub fn is_done(&self) -> bool {
         match &self.coding {
-            Coding::Plain { left } => *left == 0,
+            Coding::Length { left } => *left == 0,
             Coding::Chunked(chunked) => chunked.is_done(),
         }
     }
 
-    /// Reads from the front of `input`, which may end anywhere. Call again with what was not consumed; more
-    /// input is needed when nothing was. Takes nothing once the body is done.
+    /// Reads from the front of `input`, which may end anywhere. Call again with the bytes that were not consumed; if none
+    /// was, more input is needed. Consumes nothing once the body is done.
+    ///
+    /// # Errors
+    /// The chunked framing is malformed, or the body is larger than its limit.
     pub fn decode<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, Error> {
         match &mut self.coding {
-            Coding::Plain { left } => {
-                let (data, _) = front(input, *left);
+            Coding::Length { left } => {
+                let (data, _) = split_at_most(input, *left);
                 *left -= data.len() as u64;
                 Ok(Decoded { consumed: data.len(), data })
             }
@@ -77,28 +83,28 @@ mod tests {
         step: usize,
     ) -> Result<(Vec<u8>, usize, bool), Error> {
         let mut body = Body::new(framing, limit_bytes, &Limits::default())?;
-        let (mut data, mut taken) = (Vec::new(), 0);
+        let (mut data, mut consumed) = (Vec::new(), 0);
         for piece in input.chunks(step) {
             let mut piece = piece;
             loop {
                 let decoded = body.decode(piece)?;
                 data.extend_from_slice(decoded.data);
-                taken += decoded.consumed;
+                consumed += decoded.consumed;
                 piece = &piece[decoded.consumed..];
                 if decoded.consumed == 0 {
                     break;
                 }
             }
         }
-        Ok((data, taken, body.is_done()))
+        Ok((data, consumed, body.is_done()))
     }
 
     #[track_caller]
-    fn check(framing: Framing, input: &[u8], data: &[u8], taken: usize, done: bool) {
+    fn check(framing: Framing, input: &[u8], data: &[u8], consumed: usize, done: bool) {
         for step in [input.len().max(1), 1] {
             assert_eq!(
                 run(framing, 100, input, step),
-                Ok((data.to_vec(), taken, done)),
+                Ok((data.to_vec(), consumed, done)),
                 "in steps of {step}"
             );
         }
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_done_before_its_first_byte_only_when_it_has_none() {
+    fn a_body_without_bytes_is_done_at_once() {
         for (framing, done) in [
             (Framing::None, true),
             (Framing::Length(0), true),

@@ -1,27 +1,26 @@
-//! The chunked transfer coding, decoded at any split (RFC 9112 section 7.1).
+//! The chunked transfer coding, decoded at any split of the input (RFC 9112 section 7.1).
 //!
-//! Strict where two parsers could disagree about where the body ends: a size is one to sixteen hexadecimal
-//! digits and nothing else, every line ends in CRLF, chunk data is exactly as long as announced. Extensions
-//! and trailers are bounded, looked at for line ends only, and dropped; trailers are never merged into the
-//! headers.
+//! It is strict where two parsers could disagree about the end of the body: a size is one to sixteen hexadecimal digits
+//! and nothing else, every line ends in CRLF, and chunk data is exactly as long as announced. Extensions and trailers
+//! are bounded, checked for valid bytes and line ends, and dropped; trailers are never merged into the headers.
 
 use super::target::hex_digit;
 use super::{Error, Limits, is_token_byte, is_value_byte};
 
-/// A decoder for one body. It keeps no bytes, only its place.
+/// The decoder of one body. It buffers no bytes, it only knows its position.
 #[derive(Debug)]
 pub struct Chunked {
-    place: Place,
+    position: Position,
     limit_bytes: u64,
-    /// How much of `limit_bytes` no chunk has announced yet.
-    room: u64,
+    /// How much of `limit_bytes` later chunks may still announce.
+    left_bytes: u64,
     extension_limit: usize,
-    trailer_room: usize,
+    trailer_bytes_left: usize,
 }
 
 /// What the next byte belongs to.
-#[derive(Debug, Clone, Copy)]
-enum Place {
+#[derive(Clone, Copy, Debug)]
+enum Position {
     Size {
         size: u64,
         digits: u8,
@@ -47,44 +46,47 @@ enum Place {
     Done,
 }
 
-const SIZE_START: Place = Place::Size { size: 0, digits: 0 };
+const SIZE_START: Position = Position::Size { size: 0, digits: 0 };
 
-/// So many hexadecimal digits fit into a `u64`.
+/// As many as fit into a `u64`.
 const SIZE_DIGITS: u8 = 16;
 
 impl Chunked {
-    /// A body whose chunks may hold `limit_bytes` together.
-    pub fn new(limit_bytes: u64, limits: &Limits) -> Chunked {
-        Chunked {
-            place: SIZE_START,
+    /// A body whose chunks may hold `limit_bytes` in total.
+    pub fn new(limit_bytes: u64, limits: &Limits) -> Self {
+        Self {
+            position: SIZE_START,
             limit_bytes,
-            room: limit_bytes,
+            left_bytes: limit_bytes,
             extension_limit: limits.chunk_line_bytes,
-            trailer_room: limits.trailer_bytes,
+            trailer_bytes_left: limits.trailer_bytes,
         }
     }
 
-    /// Whether the body has ended, trailers and last CRLF included.
+    /// Whether the body has been read to its end, trailers and last CRLF included.
     pub fn is_done(&self) -> bool {
-        matches!(self.place, Place::Done)
+        matches!(self.position, Position::Done)
     }
 
-    /// Takes from the front of `input` up to the end of one run of data. Returns how many bytes it took and
-    /// the data, which is the end of them. Takes nothing once the body has ended.
+    /// Reads from the front of `input` up to the end of one run of data. Returns how many bytes were consumed, and the
+    /// data, which is the last of them. Consumes nothing once the body is done.
+    ///
+    /// # Errors
+    /// The framing is malformed, or a chunk goes past the limit.
     pub fn decode<'a>(&mut self, input: &'a [u8]) -> Result<(usize, &'a [u8]), Error> {
         let mut rest = input;
         loop {
-            if let Place::Data { left } = self.place {
-                let (data, after) = front(rest, left);
-                self.place = match left - data.len() as u64 {
-                    0 => Place::DataCr,
-                    left => Place::Data { left },
+            if let Position::Data { left } = self.position {
+                let (data, after) = split_at_most(rest, left);
+                self.position = match left - data.len() as u64 {
+                    0 => Position::DataCr,
+                    left => Position::Data { left },
                 };
                 return Ok((input.len() - after.len(), data));
             }
             match rest.split_first() {
                 Some((byte, after)) if !self.is_done() => {
-                    self.place = self.after_framing_byte(*byte)?;
+                    self.position = self.after_framing_byte(*byte)?;
                     rest = after;
                 }
                 _ => return Ok((input.len() - rest.len(), b"")),
@@ -92,56 +94,59 @@ impl Chunked {
         }
     }
 
-    fn after_framing_byte(&mut self, byte: u8) -> Result<Place, Error> {
-        Ok(match (self.place, byte) {
-            (Place::Size { size, digits }, _) => self.after_size_byte(size, digits, byte)?,
-            (Place::Extension { size, .. }, b'\r') => Place::SizeLf { size },
-            (Place::Extension { size, bytes }, _) if is_value_byte(byte) => {
+    fn after_framing_byte(&mut self, byte: u8) -> Result<Position, Error> {
+        Ok(match (self.position, byte) {
+            (Position::Size { size, digits }, _) => self.after_size_byte(size, digits, byte)?,
+            (Position::Extension { size, .. }, b'\r') => Position::SizeLf { size },
+            (Position::Extension { size, bytes }, _) if is_value_byte(byte) => {
                 if bytes == self.extension_limit {
                     return Err(Error::Malformed("a chunk extension is too long"));
                 }
-                Place::Extension { size, bytes: bytes + 1 }
+                Position::Extension { size, bytes: bytes + 1 }
             }
-            (Place::SizeLf { size: 0 }, b'\n') => Place::TrailerStart,
-            (Place::SizeLf { size }, b'\n') => {
-                self.room = self.room.checked_sub(size).ok_or(self.too_large())?;
-                Place::Data { left: size }
+            (Position::SizeLf { size: 0 }, b'\n') => Position::TrailerStart,
+            (Position::SizeLf { size }, b'\n') => {
+                self.left_bytes = self.left_bytes.checked_sub(size).ok_or(self.too_large())?;
+                Position::Data { left: size }
             }
-            (Place::DataCr, b'\r') => Place::DataLf,
-            (Place::DataCr, _) => return Err(Error::Malformed("chunk data is longer than its size")),
-            (Place::DataLf, b'\n') => SIZE_START,
-            (Place::TrailerStart, b'\r') => Place::LastLf,
-            (Place::LastLf, b'\n') => Place::Done,
-            (Place::TrailerStart | Place::TrailerName | Place::TrailerValue | Place::TrailerLf, _) => {
-                self.after_trailer_byte(byte)?
-            }
+            (Position::DataCr, b'\r') => Position::DataLf,
+            (Position::DataCr, _) => return Err(Error::Malformed("chunk data is longer than its size")),
+            (Position::DataLf, b'\n') => SIZE_START,
+            (Position::TrailerStart, b'\r') => Position::LastLf,
+            (Position::LastLf, b'\n') => Position::Done,
+            (
+                Position::TrailerStart | Position::TrailerName | Position::TrailerValue | Position::TrailerLf,
+                _,
+            ) => self.after_trailer_byte(byte)?,
             _ => {
                 return Err(Error::Malformed(
-                    "chunk framing has a control byte or a line end it must not have",
+                    "chunk framing has a control byte or a line end in the wrong place",
                 ));
             }
         })
     }
 
-    fn after_size_byte(&self, size: u64, digits: u8, byte: u8) -> Result<Place, Error> {
+    fn after_size_byte(&self, size: u64, digits: u8, byte: u8) -> Result<Position, Error> {
         match (hex_digit(byte), byte) {
             (Some(_), _) if digits == SIZE_DIGITS => Err(self.too_large()),
-            (Some(digit), _) => Ok(Place::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }),
-            (None, b'\r') if digits > 0 => Ok(Place::SizeLf { size }),
-            (None, b';') if digits > 0 => Ok(Place::Extension { size, bytes: 0 }),
+            (Some(digit), _) => Ok(Position::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }),
+            (None, b'\r') if digits > 0 => Ok(Position::SizeLf { size }),
+            (None, b';') if digits > 0 => Ok(Position::Extension { size, bytes: 0 }),
             _ => Err(Error::Malformed("a chunk size is not a hexadecimal number")),
         }
     }
 
-    fn after_trailer_byte(&mut self, byte: u8) -> Result<Place, Error> {
-        self.trailer_room =
-            self.trailer_room.checked_sub(1).ok_or(Error::Malformed("the trailers are too large"))?;
-        match (self.place, byte) {
-            (Place::TrailerStart | Place::TrailerName, _) if is_token_byte(byte) => Ok(Place::TrailerName),
-            (Place::TrailerName, b':') => Ok(Place::TrailerValue),
-            (Place::TrailerValue, b'\r') => Ok(Place::TrailerLf),
-            (Place::TrailerValue, _) if is_value_byte(byte) => Ok(Place::TrailerValue),
-            (Place::TrailerLf, b'\n') => Ok(Place::TrailerStart),
+    fn after_trailer_byte(&mut self, byte: u8) -> Result<Position, Error> {
+        self.trailer_bytes_left =
+            self.trailer_bytes_left.checked_sub(1).ok_or(Error::Malformed("the trailers are too large"))?;
+        match (self.position, byte) {
+            (Position::TrailerStart | Position::TrailerName, _) if is_token_byte(byte) => {
+                Ok(Position::TrailerName)
+            }
+            (Position::TrailerName, b':') => Ok(Position::TrailerValue),
+            (Position::TrailerValue, b'\r') => Ok(Position::TrailerLf),
+            (Position::TrailerValue, _) if is_value_byte(byte) => Ok(Position::TrailerValue),
+            (Position::TrailerLf, b'\n') => Ok(Position::TrailerStart),
             _ => Err(Error::Malformed("a trailer is not a header line")),
         }
     }
@@ -151,9 +156,9 @@ impl Chunked {
     }
 }
 
-/// The first `most` bytes of `input`, or all of it, and the rest.
-pub(super) fn front(input: &[u8], most: u64) -> (&[u8], &[u8]) {
-    usize::try_from(most).ok().and_then(|most| input.split_at_checked(most)).unwrap_or((input, b""))
+/// The first `max_bytes` of `input`, or all of it, and the remaining bytes.
+pub(super) fn split_at_most(input: &[u8], max_bytes: u64) -> (&[u8], &[u8]) {
+    usize::try_from(max_bytes).ok().and_then(|at| input.split_at_checked(at)).unwrap_or((input, b""))
 }
 
 #[cfg(test)]
@@ -162,29 +167,30 @@ mod tests {
 
     const LIMIT: u64 = 1000;
 
-    /// The decoded data and how many bytes of `input` were taken, fed in pieces of `step` bytes.
+    /// The decoded data, how many bytes of `input` were consumed, and whether the body is done, for `input` in pieces of
+    /// `step` bytes.
     fn run(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Error> {
         let limits = Limits { chunk_line_bytes: 8, trailer_bytes: 16, ..Limits::default() };
         let mut decoder = Chunked::new(LIMIT, &limits);
-        let (mut data, mut taken) = (Vec::new(), 0);
+        let (mut data, mut total) = (Vec::new(), 0);
         for piece in input.chunks(step) {
             let mut piece = piece;
             loop {
                 let (consumed, more) = decoder.decode(piece)?;
                 data.extend_from_slice(more);
-                taken += consumed;
+                total += consumed;
                 piece = &piece[consumed..];
                 if consumed == 0 {
                     break;
                 }
             }
         }
-        Ok((data, taken, decoder.is_done()))
+        Ok((data, total, decoder.is_done()))
     }
 
     #[track_caller]
     fn check(input: &[u8], expected: Result<(&[u8], usize, bool), Error>) {
-        let expected = expected.map(|(data, taken, done)| (data.to_vec(), taken, done));
+        let expected = expected.map(|(data, consumed, done)| (data.to_vec(), consumed, done));
         for step in [input.len().max(1), 1, 2, 3] {
             let shown = String::from_utf8_lossy(input);
             assert_eq!(run(input, step), expected, "{shown:?} in steps of {step}");
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_last_line_is_left_alone() {
+    fn bytes_after_the_last_line_are_left_alone() {
         // HP-10, HP-11
         let body = b"14;a=b\r\n{\"command\":\"echo x\"}\r\n0\r\nX-T: y\r\n\r\n";
         let wire = [&body[..], b"GET / HTTP/1.1\r\n"].concat();
@@ -236,8 +242,8 @@ mod tests {
     fn an_unfinished_body_is_not_done() {
         for body in ["", "5", "5\r\nhel", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n", "0\r\nA: b\r\n", "0\r\n\r"]
         {
-            let (_, taken, done) = run(body.as_bytes(), body.len().max(1)).unwrap();
-            assert_eq!((taken, done), (body.len(), false), "{body:?}");
+            let (_, consumed, done) = run(body.as_bytes(), body.len().max(1)).unwrap();
+            assert_eq!((consumed, done), (body.len(), false), "{body:?}");
         }
     }
 
@@ -288,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_that_are_no_header_lines_are_refused() {
+    fn malformed_trailers_are_refused() {
         for trailer in ["garbage", ": b", " A: b", "A : b", "A\0: b", "A: b\0", "\u{e9}: b", "A: b\r\n c"] {
             check_refused(format!("0\r\n{trailer}\r\n\r\n").as_bytes());
         }

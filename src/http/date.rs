@@ -1,6 +1,6 @@
-//! Seconds since the epoch to an HTTP date (RFC 9110 section 5.6.7). Pure: whose seconds they are is not known here.
+//! Seconds since the epoch to an HTTP date (RFC 9110 section 5.6.7). Pure: it reads no clock.
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`. Years past 9999 and before 0 have no such form; they are cut to the nearest.
+/// `Sun, 06 Nov 1994 08:49:37 GMT`. A time before the year 0 or after 9999 becomes the nearest one that has this form.
 pub fn http_date(epoch_seconds: i64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -18,8 +18,8 @@ fn pick(names: &[&'static str], index: i64) -> &'static str {
     usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default()
 }
 
-/// Days since the epoch to year, month (from 0) and day (from 1) of the Gregorian calendar. Counted in eras of 400
-/// years that begin on the first of March, so that a leap day is the last day of its year.
+/// Days since the epoch to year, month (from 0) and day (from 1) of the Gregorian calendar. It counts in eras of 400 years
+/// that begin on the first of March, so that a leap day is the last day of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march_0000 = days + 719_468;
     let (era, day_of_era) = (from_march_0000.div_euclid(146_097), from_march_0000.rem_euclid(146_097));
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         for (seconds, date) in [
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),

@@ -1,9 +1,9 @@
 //! A request head: bytes in; a value, "not yet" or a refusal out (RFC 9112 sections 2 to 6, RFC 9110).
 //!
-//! The syntax is read by `httparse`, which is stricter than the RFC in some places and looser in others. What
-//! it lets through and this file refuses: a bare LF as a line end, any number of empty lines at the front.
-//! What the head means, above all where the body ends, is decided here. A `Head` that exists has exactly one
-//! framing, one host and one value of each header that could otherwise be read in two ways.
+//! `httparse` reads the syntax. It is stricter than the RFC in some places and looser in others; this file also refuses a
+//! bare LF as a line end and more than two empty lines at the front. The meaning of the head, above all where the body
+//! ends, is decided here. A [`Head`] has exactly one framing, one host and one value of each header that two parsers
+//! could read differently.
 
 use super::headers::Headers;
 use super::target::{Target, is_host};
@@ -17,21 +17,22 @@ pub struct Head {
     pub target: Target,
     pub version: Version,
     pub framing: Framing,
-    /// What the client wants to happen to the connection after the answer.
+    /// Whether the client wants the connection to stay open after the response.
     pub connection: Connection,
     /// The client waits for `100 Continue` before it sends the body. Never true for HTTP/1.0.
     pub expect_continue: bool,
     pub headers: Headers,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The protocol version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Http10,
     Http11,
 }
 
 /// Where the body ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     None,
     /// In bytes.
@@ -39,22 +40,26 @@ pub enum Framing {
     Chunked,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a connection stays open after the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
     Close,
     KeepAlive,
 }
 
-/// Reads a head from the front of `bytes`. Returns it with the number of bytes it took, or `None` when its
-/// end has not arrived yet; then call again with the same bytes and more.
+/// Reads a head from the front of `bytes`. Returns it with the number of bytes consumed, or `None` if its end has not
+/// arrived yet; then call again with the same bytes and more.
 ///
-/// Every call looks at all bytes again, but at no more than `limits.head_bytes` of them: a client that sends
-/// a head byte by byte costs about as much here as in the reads it causes.
+/// Every call reads all bytes again, but at most `limits.head_bytes` of them: a client that sends a head byte by byte
+/// costs about as much here as in the read(2) calls it causes.
+///
+/// # Errors
+/// The head is malformed or past its limits.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, Error> {
     let rest = without_empty_lines(bytes);
     match rest {
         [] | [b'\r'] => return Ok(None),
-        // A TLS greeting, for one, is refused at its first byte.
+        // A TLS handshake, for example, is refused at its first byte.
         [first, ..] if !is_token_byte(*first) => return Err(Error::Malformed("this is not an HTTP request")),
         _ => {}
     }
@@ -67,30 +72,30 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, Err
     }
 }
 
-/// RFC 9112 section 2.2 asks for tolerance of "at least one" empty line, which old clients send after a body.
+/// RFC 9112 section 2.2 asks servers to ignore "at least one" empty line, which old clients send after a body.
 fn without_empty_lines(bytes: &[u8]) -> &[u8] {
     let rest = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     rest.strip_prefix(b"\r\n").unwrap_or(rest)
 }
 
-/// Refuses a request line that is already too long, finished or not.
+/// Refuses a request line that is too long, even before its end has arrived.
 fn check_request_line(window: &[u8], limits: &Limits) -> Result<(), Error> {
     const METHOD_BYTES: usize = 32;
-    let line = window.split(|b| *b == b'\n').next().unwrap_or_default();
-    let mut words = line.split(|b| *b == b' ');
-    if words.next().is_some_and(|method| method.len() > METHOD_BYTES) {
+    let line = window.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut parts = line.split(|byte| *byte == b' ');
+    if parts.next().is_some_and(|method| method.len() > METHOD_BYTES) {
         return Err(Error::Malformed("the method is too long"));
     }
-    if words.next().is_some_and(|target| target.len() > limits.target_bytes) {
+    if parts.next().is_some_and(|target| target.len() > limits.target_bytes) {
         return Err(Error::TargetTooLong);
     }
     Ok(())
 }
 
-/// The front of `window` up to its first blank line, inclusive, if that has arrived.
+/// The front of `window` through its first blank line, if that has arrived.
 fn through_blank_line(window: &[u8]) -> Result<Option<&[u8]>, Error> {
     let mut length = 0;
-    for line in window.split_inclusive(|b| *b == b'\n') {
+    for line in window.split_inclusive(|byte| *byte == b'\n') {
         length += line.len();
         match line {
             [b'\r', b'\n'] => return Ok(window.get(..length)),
@@ -102,13 +107,13 @@ fn through_blank_line(window: &[u8]) -> Result<Option<&[u8]>, Error> {
     Ok(None)
 }
 
-/// More than [`Limits::headers`] by default: room on the stack, so that a head costs no allocation of its own.
-const MOST_HEADERS: usize = 256;
+/// More than the default of [`Limits::headers`]. The array is on the stack, so that parsing allocates nothing.
+const MAX_HEADERS: usize = 256;
 
-/// Reads a head that is complete.
+/// Reads a complete head.
 fn read(bytes: &[u8], limits: &Limits) -> Result<Head, Error> {
-    let mut slots = [const { MaybeUninit::uninit() }; MOST_HEADERS];
-    let (slots, _) = slots.split_at_mut(limits.headers.min(MOST_HEADERS));
+    let mut slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let (slots, _) = slots.split_at_mut(limits.headers.min(MAX_HEADERS));
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, slots).map_err(refusal)? {
         httparse::Status::Complete(used) if used == bytes.len() => {}
@@ -117,7 +122,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<Head, Error> {
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
         return Err(Error::Malformed("the request line is incomplete"));
     };
-    // httparse knows no version but these two.
+    // httparse accepts only these two.
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
     let headers = headers(request.headers, bytes.len())?;
     check_host(version, headers.get("host"))?;
@@ -172,7 +177,7 @@ fn check_host(version: Version, host: Option<&[u8]>) -> Result<(), Error> {
     }
 }
 
-/// RFC 9112 section 6.3, with every choice it leaves decided for refusal.
+/// RFC 9112 section 6.3. Where it leaves a choice, the request is refused.
 fn framing(version: Version, length: Option<&[u8]>, coding: Option<&[u8]>) -> Result<Framing, Error> {
     match (length, coding) {
         (None, None) => Ok(Framing::None),
@@ -188,8 +193,7 @@ fn framing(version: Version, length: Option<&[u8]>, coding: Option<&[u8]>) -> Re
     }
 }
 
-/// Digits only: the standard library's parser accepts a sign. A length past `u64` is a length, only too large
-/// a one.
+/// Digits only: the standard library's parser accepts a sign. A number past `u64` is not malformed but too large.
 fn content_length(digits: &[u8]) -> Result<u64, Error> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Error::Malformed("the Content-Length is not a number"));
@@ -204,8 +208,7 @@ fn content_length(digits: &[u8]) -> Result<u64, Error> {
 mod tests {
     use super::*;
 
-    /// Parses `bytes` whole, and as a caller would that reads one byte at a time (CN-16); both must come to
-    /// the same end.
+    /// Parses `bytes` whole, and like a caller that reads one byte at a time (CN-16); both must have the same outcome.
     #[track_caller]
     fn parsed_with(bytes: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, Error> {
         let whole = parse(bytes, limits);
@@ -231,7 +234,7 @@ mod tests {
         }
     }
 
-    /// A GET with these header lines besides Host, each ended by CRLF.
+    /// A GET with a Host and these header lines, each ended by CRLF.
     fn with(lines: &str) -> Vec<u8> {
         format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n").into_bytes()
     }
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_the_server_uses_are_kept() {
+    fn headers_are_kept() {
         let head = accepted(&with(
             "CONTENT-TYPE:\t application/json \r\nRange: bytes=0-1\r\nif-range: \"e\"\r\nIf-None-Match: \"n\"\r\n\
              If-Modified-Since: d\r\nAuthorization: Bearer t\r\nX-Api-Key: k\r\n",
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_not_there_before_its_blank_line() {
+    fn a_head_is_incomplete_before_its_blank_line() {
         for part in [
             "",
             "\r",
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_head_is_left_alone() {
+    fn bytes_after_the_head_are_left_alone() {
         let head = b"POST /execute HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n";
         let wire = [&head[..], b"\r\n\n\0"].concat();
         let (parsed, used) = parse(&wire, &Limits::default()).unwrap().unwrap();
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn two_empty_lines_before_a_request_are_tolerated_and_no_more() {
+    fn up_to_two_leading_empty_lines_are_ignored() {
         accepted(b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n");
         accepted(b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n");
         check_refused(b"\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_obviously_not_http_is_refused_at_its_first_byte() {
+    fn other_protocols_are_refused_at_their_first_byte() {
         for greeting in [&b"\x16"[..], b"\0", b" ", b"{", b"\x80"] {
             check_refused(greeting);
         }
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_line_has_three_words_and_single_spaces() {
+    fn a_request_line_has_three_parts_and_single_spaces() {
         check_refused(b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n");
         check_refused(b"GET /  HTTP/1.1\r\nHost: x\r\n\r\n");
         check_refused(b"GET\t/ HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -488,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_high_bytes_in_a_target_are_those_bytes_or_refused() {
+    fn raw_high_bytes_in_a_target_are_utf_8_or_refused() {
         // HP-38
         let head = accepted(b"GET /exists/caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!(head.target.path, b"/exists/caf\xc3\xa9");
@@ -496,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_there_once_and_is_one() {
+    fn a_request_has_one_valid_host() {
         for host in ["", "x", "x:8888", "[::1]:8888", "a-b.c_d~", "10.0.0.1"] {
             accepted(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
         }
@@ -511,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn close_wins_and_http_1_0_closes_unless_asked_not_to() {
+    fn close_wins_and_http_1_0_closes_by_default() {
         // HP-28
         for (version, lines, expected) in [
             ("1.1", "", Connection::KeepAlive),
@@ -532,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continue_is_expected_by_http_1_1_only() {
+    fn only_http_1_1_can_expect_a_continue() {
         // HP-34
         assert!(accepted(&with("Expect: 100-continue\r\n")).expect_continue);
         assert!(accepted(&with("expect: 100-Continue\r\n")).expect_continue);
@@ -550,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn sixty_four_headers_work_and_five_thousand_do_not() {
+    fn headers_are_bounded_in_number() {
         // HP-22
         accepted(&with(&"X-N: y\r\n".repeat(64)));
         accepted(&with(&"X-N: y\r\n".repeat(127)));
@@ -560,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_or_target_without_end_is_refused_once_its_limit_is_passed() {
+    fn an_endless_head_or_target_is_refused_at_its_limit() {
         // HP-23
         let limits = Limits { head_bytes: 200, target_bytes: 50, ..Limits::default() };
         let target = |length: usize| format!("GET /{}", "a".repeat(length - 1));

@@ -1,8 +1,8 @@
 //! The header fields of a request: one list, in the order of their first appearance (RFC 9110 section 5).
 //!
 //! Names are kept in lower case. The list is one block of bytes, so it costs one allocation however many fields there
-//! are. What becomes of a repeated field is one row of [`DUPLICATES`]. A handler that reads a header without a row needs
-//! no change here: its first value counts.
+//! are. How a duplicate is handled is one row of [`DUPLICATES`]. A handler that reads a header without a row needs no
+//! change here: the first value counts.
 
 use super::{Error, is_value_byte};
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Headers {
     lines: Vec<u8>,
 }
 
-/// What becomes of a field that is repeated.
+/// How a duplicate field is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Duplicate {
     /// The request is refused for this reason, even if the values agree.

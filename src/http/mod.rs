@@ -1,8 +1,8 @@
 //! HTTP/1.0 and HTTP/1.1 messages: bytes to values and back (RFC 9110, RFC 9112, RFC 7578).
 //!
-//! Everything in this folder is pure: no socket, no clock, no environment, no thread. Where the RFCs leave a
-//! choice between repairing a message and refusing it, it is refused, because a message that two parsers read
-//! differently is how requests are smuggled past a proxy.
+//! Everything in this folder is pure: no socket, no clock, no environment, no thread. Where the RFCs allow either to
+//! repair a message or to refuse it, it is refused: requests are smuggled past a proxy in messages that two parsers read
+//! differently.
 //!
 //! Not in scope: HTTP/0.9, HTTP/2, upgrades, content codings, transfer codings other than `chunked`, trailers
 //! (checked and dropped), `CONNECT` and `OPTIONS *`.
@@ -22,7 +22,7 @@ pub mod status;
 pub mod target;
 
 /// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
     Head,
@@ -49,24 +49,24 @@ impl Method {
         }
     }
 
-    fn from_token(token: &str) -> Method {
+    fn from_token(token: &str) -> Self {
         match token {
-            "GET" => Method::Get,
-            "HEAD" => Method::Head,
-            "POST" => Method::Post,
-            "PUT" => Method::Put,
-            "DELETE" => Method::Delete,
-            "PATCH" => Method::Patch,
-            "OPTIONS" => Method::Options,
-            _ => Method::Other,
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "DELETE" => Self::Delete,
+            "PATCH" => Self::Patch,
+            "OPTIONS" => Self::Options,
+            _ => Self::Other,
         }
     }
 }
 
-/// Why a request was refused. It names no status code: only `app/reply` chooses those.
+/// Why a request was refused. It names no status code: only `api` chooses those.
 ///
-/// Every one of them is the client's mistake, an unknown version or transfer coding too.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Every one is the client's mistake, an unknown version or transfer coding included.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     Malformed(&'static str),
     TargetTooLong,
@@ -86,30 +86,30 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Malformed(reason) => f.write_str(reason),
-            Error::TargetTooLong => f.write_str("the request target is too long"),
-            Error::HeadTooLarge => f.write_str("the request head is too large"),
-            Error::TooManyHeaders => f.write_str("the request has too many headers"),
-            Error::BodyTooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
-            Error::LengthTooLarge => f.write_str("the Content-Length is too large"),
-            Error::NotMultipart => f.write_str("the content type is not multipart/form-data"),
-            Error::NoBoundary => f.write_str("the content type names no multipart boundary"),
+            Self::Malformed(reason) => f.write_str(reason),
+            Self::TargetTooLong => f.write_str("the request target is too long"),
+            Self::HeadTooLarge => f.write_str("the request head is too large"),
+            Self::TooManyHeaders => f.write_str("the request has too many headers"),
+            Self::BodyTooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
+            Self::LengthTooLarge => f.write_str("the Content-Length is too large"),
+            Self::NotMultipart => f.write_str("the content type is not multipart/form-data"),
+            Self::NoBoundary => f.write_str("the content type names no multipart boundary"),
         }
     }
 }
 
 impl std::error::Error for Error {}
 
-/// What a request may cost before its body's own limit, which depends on the endpoint, applies.
-#[derive(Debug, Clone)]
+/// What the parts of a request may cost. The limit of its body depends on the endpoint and is not among them.
+#[derive(Clone, Debug)]
 pub struct Limits {
-    /// Request line and headers together, blank line included.
+    /// Request line and headers in total, blank line included.
     pub head_bytes: usize,
     pub headers: usize,
     pub target_bytes: usize,
     /// The extensions of one chunk.
     pub chunk_line_bytes: usize,
-    /// All trailer lines of one body together.
+    /// All trailer lines of one body in total.
     pub trailer_bytes: usize,
     /// The headers of one multipart part, blank line included.
     pub part_head_bytes: usize,
@@ -117,20 +117,20 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            head_bytes: 64 * 1024,
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 << 10,
             headers: 128,
-            target_bytes: 16 * 1024,
-            chunk_line_bytes: 1024,
-            trailer_bytes: 16 * 1024,
-            part_head_bytes: 16 * 1024,
+            target_bytes: 16 << 10,
+            chunk_line_bytes: 1 << 10,
+            trailer_bytes: 16 << 10,
+            part_head_bytes: 16 << 10,
             parts: 64,
         }
     }
 }
 
-/// Whether a Content-Type says JSON: `application/json` or `application/*+json`, any case, any parameters.
+/// Whether a Content-Type is JSON: `application/json` or `application/*+json`, in any case, with any parameters.
 pub fn is_json(content_type: &[u8]) -> bool {
     let subtype = match params::essence(content_type).split_at_checked(b"application/".len()) {
         Some((kind, subtype)) if kind.eq_ignore_ascii_case(b"application/") => subtype,
@@ -142,12 +142,12 @@ pub fn is_json(content_type: &[u8]) -> bool {
     is_suffixed || subtype.eq_ignore_ascii_case(b"json")
 }
 
-/// A byte of a token: a method or a header's name (RFC 9110 section 5.6.2).
+/// Whether a token may contain the byte: a method or a header's name (RFC 9110 section 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A byte that may stand in a header's value (RFC 9110 section 5.5), high bytes included.
+/// Whether a header's value may contain the byte (RFC 9110 section 5.5), high bytes included.
 fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_content_types_are_told_from_others() {
+    fn json_content_types_are_recognised() {
         // JS-11
         for yes in [
             "application/json",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_wrong() {
+    fn a_refusal_states_the_reason() {
         assert_eq!(Error::BodyTooLarge { limit: 7 }.to_string(), "the body is larger than 7 bytes");
         assert_eq!(Error::Malformed("a header has no colon").to_string(), "a header has no colon");
     }

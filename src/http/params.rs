@@ -1,7 +1,7 @@
 //! A header value with parameters: `form-data; name="file"; filename="a b.txt"` (RFC 9110 section 5.6.6).
 //!
-//! Used for Content-Type and for Content-Disposition. Names come out in lower case, in the order given;
-//! quoted strings come out unquoted. Percent sequences and `name*` encodings are left to the caller.
+//! For Content-Type and Content-Disposition. Names are returned in lower case and in order, quoted strings without their
+//! quotes. Percent escapes and `name*` encodings are left to the caller.
 
 use super::{Error, is_token_byte};
 
@@ -12,18 +12,21 @@ pub(super) struct Param {
     pub(super) content: Vec<u8>,
 }
 
-/// The value before its first parameter, without white space around it.
+/// The value before its first parameter, trimmed.
 pub(super) fn essence(value: &[u8]) -> &[u8] {
     until_semicolon(value).0
 }
 
 /// The parameters of a value.
+///
+/// # Errors
+/// A parameter is malformed.
 pub(super) fn parse(value: &[u8]) -> Result<Vec<Param>, Error> {
     let mut params = Vec::new();
     let (_, mut rest) = until_semicolon(value);
     while let Some(after) = rest.strip_prefix(b";") {
         rest = after.trim_ascii_start();
-        // RFC 9110 allows empty parameters; a semicolon at the end is the one seen in the field.
+        // RFC 9110 allows empty parameters; clients send a semicolon at the end.
         if rest.is_empty() || rest.starts_with(b";") {
             continue;
         }
@@ -39,7 +42,7 @@ pub(super) fn parse(value: &[u8]) -> Result<Vec<Param>, Error> {
 }
 
 fn until_semicolon(value: &[u8]) -> (&[u8], &[u8]) {
-    let end = value.iter().position(|b| *b == b';').unwrap_or(value.len());
+    let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
     let (before, from) = value.split_at_checked(end).unwrap_or((value, b""));
     (before.trim_ascii(), from)
 }
@@ -47,29 +50,28 @@ fn until_semicolon(value: &[u8]) -> (&[u8], &[u8]) {
 fn name(rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     let (name, after) = rest
         .iter()
-        .position(|b| *b == b'=')
+        .position(|byte| *byte == b'=')
         .and_then(|end| rest.split_at_checked(end))
         .ok_or(Error::Malformed("a header parameter has no value"))?;
-    if name.is_empty() || !name.iter().all(|b| is_token_byte(*b)) {
+    if name.is_empty() || !name.iter().all(|byte| is_token_byte(*byte)) {
         return Err(Error::Malformed("a header parameter has no valid name"));
     }
     Ok((name.to_ascii_lowercase(), after.strip_prefix(b"=").unwrap_or(after)))
 }
 
-/// Anything up to the next semicolon. More than a token, since boundaries with `/` or `=` arrive without
-/// quotes.
+/// Anything up to the next semicolon: more than a token, because clients send boundaries with `/` or `=` unquoted.
 fn bare(rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     let (content, after) = until_semicolon(rest);
     if content.contains(&b'"') {
-        return Err(Error::Malformed("a header parameter has a quote in its middle"));
+        return Err(Error::Malformed("a header parameter has a quote inside its value"));
     }
     Ok((content.to_vec(), after))
 }
 
-/// A quoted string whose opening quote is already gone.
+/// A quoted string after its opening quote.
 ///
-/// Only `\"` and `\\` are escapes. Browsers send the backslashes of a file name as they are, so before any
-/// other character a backslash is itself.
+/// Only `\"` and `\\` are escapes. Browsers send the backslashes of a file name unescaped, so before any other character
+/// a backslash is itself.
 fn unquoted(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     let mut content = Vec::new();
     loop {
@@ -79,7 +81,7 @@ fn unquoted(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
                 content.push(*byte);
                 after
             }
-            [] => return Err(Error::Malformed("a quoted header parameter has no end")),
+            [] => return Err(Error::Malformed("a quoted header parameter has no closing quote")),
         };
     }
 }
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_out_in_order_with_lower_case_names() {
+    fn parameters_keep_their_order_and_lose_their_case() {
         check("form-data", &[]);
         check("form-data;", &[]);
         check("form-data; ;; ", &[]);
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_parameters_are_refused() {
+    fn malformed_parameters_are_refused() {
         check_refused("a; b");
         check_refused("a; =c");
         check_refused("a; b c=d");
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_essence_is_what_stands_before_the_parameters() {
+    fn the_essence_ends_at_the_first_parameter() {
         assert_eq!(essence(b" text/plain ; a=b"), b"text/plain");
         assert_eq!(essence(b"text/plain"), b"text/plain");
         assert_eq!(essence(b""), b"");

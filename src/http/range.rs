@@ -1,9 +1,9 @@
-//! A `Range` header: which part of a file is asked for (RFC 9110 section 14).
+//! A `Range` header: which part of a file is requested (RFC 9110 section 14).
 //!
-//! Only one range of bytes is understood. What is no such thing is ignored, as the RFC allows: the client gets the whole
+//! Only a single range of bytes is supported. Any other value is ignored, as the RFC allows: the client gets the whole
 //! file, with a 200 that says so.
 
-/// What to send.
+/// Which part of a file to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     Whole,
@@ -15,7 +15,7 @@ pub enum Range {
     Unsatisfiable,
 }
 
-/// The part of a file of this many bytes.
+/// The requested part of a file of `size_bytes`.
 pub fn range(value: &[u8], size_bytes: u64) -> Range {
     let Some((first, last)) = ends(value) else { return Range::Whole };
     let (offset, end) = match (number(first), number(last)) {
@@ -30,7 +30,7 @@ pub fn range(value: &[u8], size_bytes: u64) -> Range {
     }
 }
 
-/// The two sides of the only `-` in `bytes=…`.
+/// Both sides of the only `-` in `bytes=…`.
 fn ends(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let (unit, ranges) = value.split_at_checked(b"bytes=".len())?;
     let mut ends = ranges.trim_ascii().split(|byte| *byte == b'-');
@@ -38,7 +38,7 @@ fn ends(value: &[u8]) -> Option<(&[u8], &[u8])> {
     (unit.eq_ignore_ascii_case(b"bytes=") && ends.next().is_none()).then_some(both)
 }
 
-/// Digits only; a number too large for any file is the largest one.
+/// Digits only. A number past `u64` becomes the largest one: no file is that large.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let value = || {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn one_range_is_understood() {
+    fn a_single_range_is_supported() {
         // DL-07
         check("bytes=0-3", Range::Part { offset: 0, length: 4 });
         check("bytes=5-", Range::Part { offset: 5, length: 5 });
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_range_is_ignored() {
+    fn any_other_range_is_ignored() {
         for value in [
             "",
             "bytes",

@@ -1,8 +1,8 @@
 //! A response: a value in, the bytes of its head out (RFC 9112 section 4, RFC 9110).
 //!
-//! Every response states its length, but for one that is begun before its end is known: that one is chunked. A header
-//! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date
-//! header, since there is no clock here and RFC 9110 section 6.6.1 lets a server without one leave it out.
+//! Every response states its length, except one that is begun before its length is known: that one is chunked. A header
+//! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date header, because
+//! this folder reads no clock and RFC 9110 section 6.6.1 lets a server without one omit it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,10 +14,10 @@ use super::Method;
 use super::head::{Connection, Version};
 use super::status::Status;
 
-/// The interim answer to `Expect: 100-continue`.
+/// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// An answer, ready to be written.
+/// A response, ready to be written.
 #[derive(Debug)]
 pub struct Response {
     pub status: Status,
@@ -25,8 +25,10 @@ pub struct Response {
     headers: Vec<(&'static str, Cow<'static, str>)>,
 }
 
-/// A body that is made while it is written, and never held as a whole.
+/// A body that is generated while it is written, and never held in memory as a whole.
 pub trait Stream: fmt::Debug {
+    /// Writes all of the body.
+    ///
     /// # Errors
     /// Those of `out`.
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
@@ -47,46 +49,47 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// `None`: not known before it is written.
+    /// `None` if it is not known before the body is written.
     fn length(&self) -> Option<u64> {
         match self {
-            Payload::Empty => Some(0),
-            Payload::Bytes(bytes) => Some(bytes.len() as u64),
-            Payload::Stream(_) => None,
-            Payload::File { length, .. } => Some(*length),
+            Self::Empty => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::Stream(_) => None,
+            Self::File { length, .. } => Some(*length),
         }
     }
 }
 
 impl Response {
-    pub fn new(status: Status, payload: Payload) -> Response {
-        Response { status, payload, headers: Vec::new() }
+    pub fn new(status: Status, payload: Payload) -> Self {
+        Self { status, payload, headers: Vec::new() }
     }
 
-    /// Adds a header. Whatever is not printable ASCII in its value becomes `?`. The framing headers are
-    /// written by [`Response::encode_head`] and must not be added here.
+    /// Adds a header. A character of its value that is not printable ASCII becomes `?`. The framing headers are written
+    /// by [`Response::encode_head`] and must not be added here.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Response {
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         let mut value = value.into();
         if !value.chars().all(is_plain) {
-            value = value.chars().map(|c| if is_plain(c) { c } else { '?' }).collect();
+            value =
+                value.chars().map(|character| if is_plain(character) { character } else { '?' }).collect();
         }
         self.headers.push((name, value));
         self
     }
 
-    /// The value of a header that was added, by its name as it was added.
+    /// The value of an added header, by its name in the same case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_ref())
+        self.headers.iter().find(|(own_name, _)| *own_name == name).map(|(_, value)| value.as_ref())
     }
 
-    /// Whether the payload is to be written after the head (RFC 9112 section 6.3). `method` is the request's.
+    /// Whether the payload follows the head (RFC 9112 section 6.3). `method` is the request's.
     pub fn has_body(&self, method: Method) -> bool {
         method != Method::Head && self.status.may_have_body()
     }
 
     /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the request's: the
-    /// answer is always HTTP/1.1, but an HTTP/1.0 client must be told that its connection stays open.
+    /// response is always HTTP/1.1, but an HTTP/1.0 client needs a header to know that its connection stays open.
     pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
         let Some(length) = self.payload.length() else { return self.encode_early_head(version, connection) };
         let framing =
@@ -94,7 +97,7 @@ impl Response {
         self.encode(framing, version, connection)
     }
 
-    /// A head for a body whose length is not known yet: chunked, or to an HTTP/1.0 client delimited by closing.
+    /// A head for a body of unknown length: chunked, or for an HTTP/1.0 client delimited by closing the connection.
     pub fn encode_early_head(&self, version: Version, connection: Connection) -> Vec<u8> {
         match version {
             Version::Http10 => self.encode(HeadFraming::None, version, Connection::Close),
@@ -124,7 +127,7 @@ impl Response {
     }
 }
 
-/// What a head says of its body's end.
+/// How the head delimits the body.
 #[derive(Clone, Copy)]
 enum HeadFraming {
     None,
@@ -132,13 +135,13 @@ enum HeadFraming {
     Chunked,
 }
 
-/// Enough for most, so that memory is asked for once.
+/// Enough for most heads to be built in one allocation.
 const TYPICAL_HEAD_BYTES: usize = 512;
 
-const WRITES: &str = "a String takes every write";
+const WRITES: &str = "writing to a String cannot fail";
 
-fn is_plain(c: char) -> bool {
-    c == ' ' || c.is_ascii_graphic()
+fn is_plain(character: char) -> bool {
+    character == ' ' || character.is_ascii_graphic()
 }
 
 fn push(head: &mut String, name: &str, value: &str) {
@@ -147,23 +150,24 @@ fn push(head: &mut String, name: &str, value: &str) {
     }
 }
 
-/// A Content-Disposition that has a client save the body under this name (RFC 6266, RFC 8187).
+/// A Content-Disposition that makes a client save the body under this name (RFC 6266, RFC 8187).
 ///
-/// A name of plain characters is given as it is. Any other is given twice: with `_` for each character that
-/// is not plain, and percent-encoded for clients that know better. Bytes that are not UTF-8 are given as
-/// U+FFFD.
+/// A name of plain characters is sent unchanged. Any other name is sent in two forms: with `_` for each character that is
+/// not plain, and percent-encoded for clients that support it. Bytes that are not UTF-8 become U+FFFD.
 pub fn content_disposition(filename: &[u8]) -> String {
-    // Some clients decode a percent sequence in the first form, so `%` is not plain there.
-    let is_safe = |c: char| is_plain(c) && !matches!(c, '"' | '\\' | '%');
+    // Some clients decode a percent escape in the first form, so `%` is not safe there.
+    let is_safe = |character: char| is_plain(character) && !matches!(character, '"' | '\\' | '%');
     let name = String::from_utf8_lossy(filename);
-    let fallback: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    let fallback: String =
+        name.chars().map(|character| if is_safe(character) { character } else { '_' }).collect();
     let mut value = format!("attachment; filename=\"{fallback}\"");
     if fallback != name {
         value.push_str("; filename*=utf-8''");
         for byte in name.bytes() {
-            match byte {
-                b if b.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&b) => value.push(char::from(b)),
-                b => write!(value, "%{b:02X}").expect(WRITES),
+            if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
+                value.push(char::from(byte));
+            } else {
+                write!(value, "%{byte:02X}").expect(WRITES);
             }
         }
     }
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_head_has_the_headers_of_get_and_no_body() {
+    fn a_response_to_head_has_no_body() {
         // HP-29
         let response = Response::new(Status::OK, Payload::Bytes(b"{}".to_vec()));
         assert!(response.has_body(Method::Get) && response.has_body(Method::Other));
@@ -250,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_file_name_is_given_as_it_is() {
+    fn a_plain_file_name_is_unchanged() {
         // DL-13
         assert_eq!(content_disposition(b"f.txt"), r#"attachment; filename="f.txt""#);
         assert_eq!(content_disposition(b"a b;c=d'.txt"), r#"attachment; filename="a b;c=d'.txt""#);
     }
 
     #[test]
-    fn any_other_file_name_is_given_twice() {
+    fn any_other_file_name_is_sent_in_two_forms() {
         // DL-09
         for (name, expected) in [
             (&b"q\"q"[..], r#"attachment; filename="q_q"; filename*=utf-8''q%22q"#),

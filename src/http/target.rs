@@ -39,8 +39,11 @@ impl Query {
 
 impl Target {
     /// Reads the origin form (`/path?query`) or the absolute form (`http://host/path?query`).
+    ///
+    /// # Errors
+    /// It is another form, or has a space or a control byte in it.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.iter().any(|b| *b == b' ' || b.is_ascii_control()) {
+        if bytes.iter().any(|byte| *byte == b' ' || byte.is_ascii_control()) {
             return Err(Error::Malformed("the request target has a space or a control byte in it"));
         }
         let origin = match bytes {
@@ -56,12 +59,12 @@ impl Target {
     }
 }
 
-/// What follows `http://host` in the absolute form. The other forms, `*` and `host:port`, are refused.
+/// The bytes after `http://host` in the absolute form. The other forms, `*` and `host:port`, are refused.
 fn after_authority(bytes: &[u8]) -> Result<&[u8], Error> {
     let rest = strip_scheme(bytes, b"http://")
         .or_else(|| strip_scheme(bytes, b"https://"))
         .ok_or(Error::Malformed("the request target is neither a path nor an http address"))?;
-    let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
     match rest.split_at_checked(end) {
         Some((host, after)) if !host.is_empty() && is_host(host) => Ok(after),
         _ => Err(Error::Malformed("the request target has no valid host")),
@@ -73,10 +76,10 @@ fn strip_scheme<'a>(bytes: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// Whether these bytes can be a host and a port. The comma that RFC 3986 allows in a name is left out: it is
-/// how two Host headers look after a proxy has joined them. So is `@`: user information is not for servers.
+/// Whether these bytes can be a host and a port. The comma that RFC 3986 allows in a name is excluded: two Host headers
+/// that a proxy has joined look like that. So is `@`: user information is not for servers.
 pub(super) fn is_host(bytes: &[u8]) -> bool {
-    bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(b))
+    bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(byte))
 }
 
 /// What a `+` stands for.
@@ -105,8 +108,7 @@ fn percent_decoded(mut rest: &[u8], plus: Plus) -> Vec<u8> {
     decoded
 }
 
-/// The value of a hexadecimal digit, and of nothing else: the integer parsers of the standard library accept
-/// signs.
+/// The value of a hexadecimal digit. The integer parsers of the standard library also accept signs.
 pub(super) fn hex_digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_percent_sequences_stay_literally() {
+    fn malformed_escapes_stay() {
         // CF-10, CF-08
         check(b"/exists/a%zzb", b"/exists/a%zzb");
         check(b"/exists/a%2", b"/exists/a%2");
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_high_bytes_are_taken_as_they_are() {
+    fn raw_high_bytes_are_unchanged() {
         check(b"/exists/caf\xc3\xa9", b"/exists/caf\xc3\xa9");
         check(b"/exists/caf\xe9", b"/exists/caf\xe9");
     }

@@ -1,8 +1,8 @@
-//! Files and directories by descriptor: open(2), openat2(2), stat(2), getdents64(2) and their `*at` relatives.
+//! Files and directories by descriptor: open(2), openat2(2), stat(2), getdents64(2) and their `*at` variants.
 //!
-//! No function here but [`open_directory`] takes a path of more than one component and lets the kernel follow links
-//! in it freely: the others take a directory's descriptor and the name of one entry of it (and never follow that
-//! entry), or ask the kernel to confine the path ([`open_beneath`]).
+//! Only [`open_directory`] takes a path of several components and lets the kernel follow symlinks in it freely. The other
+//! functions take a directory's descriptor and the name of one of its entries, and never follow that entry, or have the
+//! kernel confine the path ([`open_beneath`]).
 //!
 //! Every descriptor is closed on exec.
 
@@ -12,35 +12,37 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What stat(2) tells, as far as it is of use here.
-#[derive(Debug, Clone, Copy)]
+/// The fields of stat(2) that are used here.
+#[derive(Clone, Copy, Debug)]
 pub struct Stat {
     pub kind: Kind,
     pub size: u64,
     pub modified: Modified,
     pub identity: Identity,
-    /// No name leads to it any more (a link count of 0).
+    /// No name refers to it any more (a link count of 0).
     pub deleted: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The type of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// A regular file.
     File,
     Directory,
-    Link,
+    Symlink,
     /// A FIFO, a device, a socket.
     Other,
 }
 
-/// Two descriptors with the same identity are of the same object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Two descriptors with the same identity refer to the same object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub device: u64,
     pub inode: u64,
 }
 
-/// When the content last changed. `seconds` since the epoch may be negative; `nanoseconds` go forward from there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When the content last changed. `seconds` since the epoch may be negative; `nanoseconds` count forward from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modified {
     pub seconds: i64,
     pub nanoseconds: u32,
@@ -52,15 +54,15 @@ impl Modified {
     }
 }
 
-/// Opens a directory by its path, links followed, as a place to start from (`O_PATH`).
+/// Opens a directory by its path, symlinks followed, to resolve other paths from (`O_PATH`).
 pub fn open_directory(path: &CStr) -> io::Result<OwnedFd> {
     openat(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY, 0)
 }
 
-/// Opens a directory below another as a place to start from (`O_PATH`): openat2(2) with `RESOLVE_BENEATH`. Links are
-/// followed by the kernel for as long as they are relative and stay below. `EAGAIN` means that a rename was in the way.
+/// Opens a directory below another to resolve other paths from (`O_PATH`): openat2(2) with `RESOLVE_BENEATH`. The kernel
+/// follows symlinks that are relative and stay below. `EAGAIN` means that a rename interfered.
 pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
-    /// `struct open_how` as the kernel first published it; the size that is passed tells it so.
+    /// The first version of `struct open_how`; the kernel recognises it by the size that is passed.
     #[repr(C)]
     struct OpenHow {
         flags: u64,
@@ -70,7 +72,7 @@ pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedF
     let how = OpenHow {
         flags: u64::from((libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC).unsigned_abs()),
         mode: 0,
-        // The one implies the other for now only, the manual says.
+        // The manual says that the first implies the second only for now.
         resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
     };
     let opened = retry(|| {
@@ -86,16 +88,16 @@ pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedF
         };
         check(libc::c_int::try_from(returned).unwrap_or(-1))
     })?;
-    // SAFETY: the kernel has just given out this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
-/// Opens whatever an entry is, a link too, without touching it (`O_PATH`).
+/// Opens an entry of any kind, a symlink itself included, without side effects (`O_PATH`).
 pub fn open_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     openat(directory.as_raw_fd(), name, libc::O_PATH | libc::O_NOFOLLOW, 0)
 }
 
-/// Opens an entry for reading. It does not wait for a FIFO's writer and makes no terminal ours.
+/// Opens an entry for reading. It does not wait for a FIFO's writer, and a terminal does not become the controlling one.
 pub fn open_to_read(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     openat(directory.as_raw_fd(), name, flags, 0)
@@ -106,7 +108,7 @@ pub fn open_to_list(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedF
     openat(directory.as_raw_fd(), name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_DIRECTORY, 0)
 }
 
-/// Creates a file for writing that did not exist, mode 0666 less the umask.
+/// Creates a new file for writing, with mode 0666 less the umask. Fails if the entry exists.
 pub fn create(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     openat(directory.as_raw_fd(), name, flags, 0o666)
@@ -119,20 +121,21 @@ fn openat(
     mode: libc::c_uint,
 ) -> io::Result<OwnedFd> {
     let opened = retry(|| {
-        // SAFETY: `path` is NUL-terminated; a mode is passed, as `O_CREAT` asks for.
+        // SAFETY: `path` is NUL-terminated; a mode is passed, as `O_CREAT` requires.
         check(unsafe { libc::openat(directory, path.as_ptr(), flags | libc::O_CLOEXEC, mode) })
     })?;
-    // SAFETY: the kernel has just given out this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
+/// Creates a directory, with mode 0755 less the umask (mkdirat(2)).
 pub fn make_directory(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: `name` is NUL-terminated.
     check(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), 0o755) })?;
     Ok(())
 }
 
-/// Renames an entry within its directory, in place of whatever file or link has the new name.
+/// Renames an entry within its directory; replaces a file or symlink of the new name (renameat(2)).
 pub fn rename(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     let directory = directory.as_raw_fd();
     // SAFETY: both names are NUL-terminated.
@@ -140,6 +143,7 @@ pub fn rename(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<(
     Ok(())
 }
 
+/// Removes an entry that is not a directory (unlinkat(2)).
 pub fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: `name` is NUL-terminated.
     check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) })?;
@@ -155,7 +159,7 @@ pub fn stat(object: BorrowedFd<'_>) -> io::Result<Stat> {
     Ok(Stat::from(unsafe { buffer.assume_init() }))
 }
 
-/// fstatat(2) of an entry; of a link itself, not of its target.
+/// fstatat(2) of an entry; of a symlink itself, not of its target.
 pub fn stat_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
     let mut buffer = MaybeUninit::<libc::stat>::uninit();
     let flags = libc::AT_SYMLINK_NOFOLLOW;
@@ -166,12 +170,12 @@ pub fn stat_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
 }
 
 impl From<libc::stat> for Stat {
-    fn from(stat: libc::stat) -> Stat {
-        Stat {
+    fn from(stat: libc::stat) -> Self {
+        Self {
             kind: match stat.st_mode & libc::S_IFMT {
                 libc::S_IFREG => Kind::File,
                 libc::S_IFDIR => Kind::Directory,
-                libc::S_IFLNK => Kind::Link,
+                libc::S_IFLNK => Kind::Symlink,
                 _ => Kind::Other,
             },
             size: u64::try_from(stat.st_size).unwrap_or(0),
@@ -185,10 +189,10 @@ impl From<libc::stat> for Stat {
     }
 }
 
-/// The text of a link that [`open_entry`] opened: readlinkat(2) with an empty path.
+/// The target of a symlink that [`open_entry`] opened: readlinkat(2) with an empty path.
 pub fn read_link(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    // A link's text is shorter than PATH_MAX, so a full buffer would be a cut one: the kernel cannot make one.
-    let mut text = vec![0_u8; 4096];
+    // A target is shorter than PATH_MAX, so it is never truncated to the size of the buffer.
+    let mut text = vec![0_u8; 4 << 10];
     // SAFETY: the path is NUL-terminated, and the buffer is writable for the length given.
     let length = check_length(unsafe {
         libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len())
@@ -197,7 +201,7 @@ pub fn read_link(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Whether an object is in a procfs, whose links may lead where their text does not say (proc(5), "magic links").
+/// Whether an object is in a procfs, where the text of a symlink is not always its target (proc(5), "magic links").
 pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
     let mut buffer = MaybeUninit::<libc::statfs>::uninit();
     retry(|| {
@@ -206,14 +210,14 @@ pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
     })?;
     // SAFETY: fstatfs succeeded, so it filled the buffer.
     let filesystem = unsafe { buffer.assume_init() };
-    // The two C libraries do not agree on the types.
+    // The C libraries disagree on the types.
     Ok(i128::from(filesystem.f_type) == i128::from(libc::PROC_SUPER_MAGIC))
 }
 
-/// Reads a directory that [`open_to_list`] opened, to its end: each entry's name, and its kind where the file system
-/// says it (else [`Kind::Other`]); `.` and `..` are left out.
+/// Reads all of a directory that [`open_to_list`] opened: the name of each entry, and its kind if the file system reports
+/// it (else [`Kind::Other`]). `.` and `..` are omitted.
 pub fn read_directory(directory: BorrowedFd<'_>, mut each: impl FnMut(&CStr, Kind)) -> io::Result<()> {
-    let mut buffer = vec![0_u8; 64 * 1024];
+    let mut buffer = vec![0_u8; 64 << 10];
     loop {
         // SAFETY: the buffer is writable for the length given.
         let returned = unsafe {
@@ -233,21 +237,21 @@ pub fn read_directory(directory: BorrowedFd<'_>, mut each: impl FnMut(&CStr, Kin
     }
 }
 
-/// Takes the first `struct linux_dirent64` off: inode (8 bytes), offset (8), record length (2), type (1), name.
+/// Splits off the first `struct linux_dirent64`: inode (8 bytes), offset (8), record length (2), type (1), name.
 fn next_record(records: &[u8]) -> Option<(&CStr, Kind, &[u8])> {
     let length = u16::from_ne_bytes(records.get(16..18)?.try_into().ok()?);
     let (record, rest) = records.split_at_checked(usize::from(length))?;
     let kind = match *record.get(18)? {
         libc::DT_REG => Kind::File,
         libc::DT_DIR => Kind::Directory,
-        libc::DT_LNK => Kind::Link,
+        libc::DT_LNK => Kind::Symlink,
         _ => Kind::Other,
     };
     let name = CStr::from_bytes_until_nul(record.get(19..)?).ok()?;
     Some((name, kind, rest))
 }
 
-/// mkfifo(3), which std lacks.
+/// mkfifo(3), which std does not have.
 #[cfg(test)]
 pub(crate) fn make_fifo(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` is NUL-terminated.
@@ -255,7 +259,7 @@ pub(crate) fn make_fifo(path: &CStr) -> io::Result<()> {
     Ok(())
 }
 
-/// renameat2(2) with `RENAME_EXCHANGE`, which std lacks.
+/// renameat2(2) with `RENAME_EXCHANGE`, which std does not have.
 #[cfg(test)]
 pub(crate) fn exchange(one: &CStr, other: &CStr) -> io::Result<()> {
     let (here, flags) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);

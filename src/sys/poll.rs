@@ -1,8 +1,7 @@
-//! Waiting for descriptors, and the pipes and sockets that are waited for: poll(2), pipe(2), read(2), listen(2),
-//! setsockopt(2).
+//! Waiting for descriptors, and pipes and sockets to wait for: poll(2), pipe(2), read(2), listen(2), setsockopt(2).
 //!
-//! [`poll`] keeps to an instant however often signals interrupt it. It does not own descriptors, and it knows only
-//! what the kernel said last.
+//! [`poll`] ends at its instant however often signals interrupt it. It borrows descriptors, and a [`PollFd`] holds only
+//! the result of the last call.
 
 use super::{check, check_length, retry};
 use std::io;
@@ -11,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// One descriptor and what is awaited of it.
+/// One descriptor and the events to wait for.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct PollFd<'fd> {
@@ -19,13 +18,13 @@ pub struct PollFd<'fd> {
     borrowed: PhantomData<BorrowedFd<'fd>>,
 }
 
-/// What a pipe has for its reader.
+/// The state of a pipe for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Nothing,
     /// Bytes, or an error.
     Something,
-    /// Its end, and no byte before: nothing needs to be read to know it.
+    /// End-of-file, without bytes before it: no read is needed to find out.
     End,
 }
 
@@ -40,24 +39,24 @@ impl<'fd> PollFd<'fd> {
         Self::new(descriptor.as_raw_fd(), libc::POLLOUT)
     }
 
-    /// Waits for the peer of a socket to shut down its sending side, or to be gone altogether.
+    /// Waits for the peer of a socket to half-close the connection or to disconnect.
     pub fn hang_up(descriptor: BorrowedFd<'fd>) -> Self {
         Self::new(descriptor.as_raw_fd(), libc::POLLRDHUP)
     }
 
-    /// Waits for the peer to be gone altogether: a reset, or both sides shut down.
+    /// Waits for the peer to disconnect: a reset, or both sides shut down.
     pub fn failure(descriptor: BorrowedFd<'fd>) -> Self {
         Self::new(descriptor.as_raw_fd(), 0)
     }
 
-    /// Waits for this as well, until a write would not block.
+    /// Also waits until a write would not block.
     #[must_use]
     pub fn or_writable(mut self) -> Self {
         self.raw.events |= libc::POLLOUT;
         self
     }
 
-    /// Waits for nothing: an empty place in a fixed array.
+    /// Waits for nothing: an unused slot of a fixed array.
     pub fn nothing() -> Self {
         Self::new(-1, 0)
     }
@@ -66,12 +65,12 @@ impl<'fd> PollFd<'fd> {
         Self { raw: libc::pollfd { fd, events, revents: 0 }, borrowed: PhantomData }
     }
 
-    /// Whether anything was reported: what was awaited, an error, or a hang-up.
+    /// Whether anything was reported: a requested event, an error, or a hang-up.
     pub fn is_ready(&self) -> bool {
         self.raw.revents != 0
     }
 
-    /// What a pipe that was waited for has.
+    /// What a pipe has to read, after a wait.
     pub fn input(&self) -> Input {
         match self.raw.revents {
             0 => Input::Nothing,
@@ -80,13 +79,13 @@ impl<'fd> PollFd<'fd> {
         }
     }
 
-    /// Whether the peer of a socket has shut down its sending side, where that was awaited.
+    /// Whether the peer of a socket has half-closed the connection, if that was waited for.
     pub fn has_hung_up(&self) -> bool {
         self.raw.revents & libc::POLLRDHUP != 0
     }
 
-    /// Whether the peer is gone in both directions (a reset, or both sides shut down), so that nobody can read what
-    /// would be written.
+    /// Whether the peer has disconnected in both directions (a reset, or both sides shut down), so that a write could not
+    /// reach it.
     pub fn is_gone(&self) -> bool {
         self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
     }
@@ -99,7 +98,7 @@ impl std::fmt::Debug for PollFd<'_> {
     }
 }
 
-/// Waits until a descriptor is ready or the instant has come (`None` waits without end); returns how many are ready.
+/// Waits until a descriptor is ready or the instant has come (`None` waits forever); returns how many are ready.
 ///
 /// # Errors
 /// `ENOMEM`, or `EINVAL` for more descriptors than the process may have open (poll(2)).
@@ -109,7 +108,7 @@ pub fn poll(descriptors: &mut [PollFd<'_>], until: Option<Instant>) -> io::Resul
             poll_once(descriptors, until.map(|instant| instant.saturating_duration_since(Instant::now())));
         match ready {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // One call waits 24 days at most; a later instant takes several.
+            // One call waits 24 days at most; a later instant needs several calls.
             Ok(0) if until.is_none_or(|instant| Instant::now() < instant) => {}
             result => return result,
         }
@@ -117,7 +116,7 @@ pub fn poll(descriptors: &mut [PollFd<'_>], until: Option<Instant>) -> io::Resul
 }
 
 fn poll_once(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
-    // Rounded up, so that a wait never ends before its instant and then spins.
+    // Rounded up, so that a wait does not end before its instant and then spin.
     let milliseconds = timeout.map_or(-1, |left| {
         libc::c_int::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
     });
@@ -128,24 +127,24 @@ fn poll_once(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::R
     Ok(usize::try_from(ready).unwrap_or(0))
 }
 
-/// A pipe whose ends are closed on exec: what one end writes, the other reads (`O_CLOEXEC` from birth, so that a
-/// command started at this moment by another thread inherits neither end).
+/// A pipe: its read end and its write end. Both are close-on-exec from creation, so that a command that another thread
+/// starts at this moment inherits neither.
 ///
 /// # Errors
-/// `EMFILE` or `ENFILE` when descriptors have run out.
+/// `EMFILE` or `ENFILE` if no descriptor is free.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [RawFd; 2] = [-1; 2];
-    // SAFETY: the pointer is to two writable integers, as pipe2(2) asks.
+    // SAFETY: the pointer is to two writable integers, as pipe2(2) requires.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
     let [read, write] = ends;
-    // SAFETY: pipe2 succeeded, so this descriptor is open and nobody else owns it.
+    // SAFETY: pipe2 succeeded, so this descriptor is open and has no other owner.
     let read = unsafe { OwnedFd::from_raw_fd(read) };
     // SAFETY: as above.
     let write = unsafe { OwnedFd::from_raw_fd(write) };
     Ok((read, write))
 }
 
-/// Lets a pipe hold this many bytes (`F_SETPIPE_SZ`, fcntl(2)).
+/// Sets how many bytes a pipe can hold (`F_SETPIPE_SZ`, fcntl(2)).
 ///
 /// # Errors
 /// `EPERM` past the limits for unprivileged users (pipe(7)), `ENOMEM`, `EBUSY`.
@@ -156,33 +155,33 @@ pub fn widen_pipe(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads once, at most `at_most` bytes, to the end of `buffer`; returns how many came, 0 at end-of-file.
+/// Reads once and appends at most `max_bytes` to `buffer`; returns how many, 0 at end-of-file.
 ///
 /// # Errors
-/// Whatever read(2) reports, `EAGAIN` among it for a descriptor that does not block.
-pub fn read_append(descriptor: BorrowedFd<'_>, buffer: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
-    buffer.reserve(at_most);
+/// Those of read(2), `EAGAIN` for a non-blocking descriptor among them.
+pub fn read_append(descriptor: BorrowedFd<'_>, buffer: &mut Vec<u8>, max_bytes: usize) -> io::Result<usize> {
+    buffer.reserve(max_bytes);
     let spare = buffer.spare_capacity_mut();
-    let room = spare.len().min(at_most);
+    let room = spare.len().min(max_bytes);
     let (start, fd) = (spare.as_mut_ptr(), descriptor.as_raw_fd());
-    // SAFETY: `start` points to at least `room` bytes of capacity that nothing else refers to; read(2) writes no more.
+    // SAFETY: `start` points to at least `room` bytes of exclusively borrowed capacity; read(2) writes no more.
     let count = retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))?;
     // SAFETY: read(2) has just initialised `count` bytes beyond the old length, within the capacity.
     unsafe { buffer.set_len(buffer.len() + count) };
     Ok(count)
 }
 
-/// Reads once into `buffer`; returns how many bytes came, 0 at end-of-file.
+/// Reads once into `buffer`; returns how many bytes, 0 at end-of-file.
 ///
 /// # Errors
-/// Whatever read(2) reports.
+/// Those of read(2).
 pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let (start, room, fd) = (buffer.as_mut_ptr(), buffer.len(), descriptor.as_raw_fd());
     // SAFETY: `start` and `room` describe the exclusively borrowed slice.
     retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))
 }
 
-/// Bounds how much of what is written may be on its way (`SO_SNDBUF`, socket(7)), instead of letting the kernel find out.
+/// Sets the size of a socket's send buffer (`SO_SNDBUF`, socket(7)), which the kernel no longer adjusts then.
 ///
 /// # Errors
 /// None in practice.
@@ -202,10 +201,10 @@ pub fn limit_send_buffer(stream: &TcpStream, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets this many connections wait to be accepted (std asks for 128). On Linux a second listen(2) just changes it.
+/// Sets how many connections can wait to be accepted (std asks for 128). On Linux a second listen(2) only changes that.
 ///
 /// # Errors
-/// Whatever listen(2) reports.
+/// Those of listen(2).
 pub fn widen_backlog(listener: &TcpListener, connections: u16) -> io::Result<()> {
     // SAFETY: listen(2) takes no pointer, and the descriptor is borrowed from an open listener.
     check(unsafe { libc::listen(listener.as_raw_fd(), libc::c_int::from(connections)) })?;
@@ -219,7 +218,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_wait_ends_at_its_instant_and_not_before() {
+    fn a_wait_does_not_end_before_its_instant() {
         let (read, _write) = pipe().unwrap();
         let until = Instant::now() + Duration::from_micros(1500);
         assert_eq!(poll(&mut [PollFd::readable(read.as_fd())], Some(until)).unwrap(), 0);

@@ -1,9 +1,9 @@
 //! Starting a program: posix_spawn(3), with file actions and attributes.
 //!
-//! The new process leads a process group of its own, has an empty signal mask and default dispositions, and no
-//! descriptor but 0, 1 and 2: every other one in this program is close-on-exec from birth, and those that it was started
-//! with are made so ([`close_inherited_on_exec`]). posix_spawn reports a failed exec as its own error, so a program that
-//! can not be started is never taken for one that ended with 127.
+//! The child leads a process group of its own, has an empty signal mask and default dispositions, and only the
+//! descriptors 0, 1 and 2: every other one in this program is close-on-exec from creation, and inherited ones are made so
+//! ([`close_inherited_on_exec`]). posix_spawn reports a failed exec as its own error, so a program that cannot be started
+//! is never mistaken for one that exited with 127.
 
 use super::check;
 use super::process::Pid;
@@ -13,37 +13,37 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// What is to be started, and with what.
+/// How to start a program.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     pub arguments: &'a [CString],
     /// Each `NAME=value`.
     pub environment: &'a [CString],
-    /// One more variable.
+    /// One more variable, `NAME=value`.
     pub mark: &'a CStr,
     pub directory: BorrowedFd<'a>,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
-    /// The signals whose disposition is made the default one.
+    /// The signals whose disposition becomes the default.
     pub reset_signals: SignalSet,
     pub leads: Leads,
 }
 
-/// What the new process leads.
+/// What the child leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
     /// A process group of its own.
     Group,
-    /// A session of its own, and so a group too: without a controlling terminal (setsid(2)).
+    /// A session of its own, and so also a group: without a controlling terminal (setsid(2)).
     Session,
 }
 
 impl Spawn<'_> {
-    /// Starts the program at exactly this path, which counts from `directory` when it is relative.
+    /// Starts the program at exactly this path; a relative one is resolved from `directory`.
     ///
     /// # Errors
-    /// The errno with which changing the directory, or exec, failed in the child (execve(2)), or that of clone(2).
+    /// The errno of changing the directory, or of exec, in the child (execve(2)), or that of clone(2).
     pub fn start(&self, path: &CStr) -> io::Result<Pid> {
         let attributes = Attributes::new(self.reset_signals, self.leads)?;
         let mut actions = FileActions::new()?;
@@ -55,7 +55,7 @@ impl Spawn<'_> {
         let environment = pointers(self.environment.iter().map(CString::as_c_str).chain([self.mark]));
         let mut pid: libc::pid_t = 0;
         // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated strings that
-        // `self` keeps alive; attributes and actions are initialised; the child gets copies and writes to none.
+        // `self` keeps alive; attributes and actions are initialised; the child writes only to copies of them.
         let error = unsafe {
             libc::posix_spawn(
                 &raw mut pid,
@@ -71,11 +71,11 @@ impl Spawn<'_> {
     }
 }
 
-/// Makes every descriptor from 3 on close-on-exec (close_range(2), fcntl(2)): whoever started this process may have left
-/// some open by mistake, and they are not for commands.
+/// Makes every descriptor from 3 on close-on-exec (close_range(2), fcntl(2)): the parent may have left some open by
+/// mistake, and commands must not inherit them.
 ///
 /// # Errors
-/// Neither close_range(2) (Linux 5.11) nor `/proc` is there.
+/// Neither close_range(2) (Linux 5.11) nor `/proc` is available.
 pub fn close_inherited_on_exec() -> io::Result<()> {
     // SAFETY: close_range(2) takes three integers, and with this flag closes nothing.
     let all =
@@ -93,13 +93,13 @@ pub fn close_inherited_on_exec() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this process may execute the file at this path, which counts from `directory` when it is relative
+/// Checks that this process may execute the file at this path; a relative one is resolved from `directory`
 /// (faccessat(2)). A directory counts as executable: it may be entered.
 ///
 /// # Errors
-/// Why not: `ENOENT`, `ENOTDIR`, `EACCES` and the other errors of a path.
+/// It may not: `ENOENT`, `ENOTDIR`, `EACCES` and the other errors of a path.
 pub fn is_executable(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
-    // SAFETY: the path is NUL-terminated and outlives the call; the rest are integers.
+    // SAFETY: the path is NUL-terminated and outlives the call; the other arguments are integers.
     check(unsafe { libc::faccessat(directory.as_raw_fd(), path.as_ptr(), libc::X_OK, 0) })?;
     Ok(())
 }
@@ -123,7 +123,7 @@ impl Attributes {
         // SAFETY: init succeeded. From here on `Drop` destroys it.
         let mut this = Self(unsafe { raw.assume_init() });
         let lead = match leads {
-            // The group's number, 0 in a new attribute object, asks for the child's own pid.
+            // The group of a new attribute object is 0, which means the child's own pid.
             Leads::Group => libc::POSIX_SPAWN_SETPGROUP,
             Leads::Session => SETSID,
         };
@@ -140,7 +140,7 @@ impl Attributes {
     }
 }
 
-/// `POSIX_SPAWN_SETSID` of both C libraries (spawn.h); the libc crate does not name it for musl.
+/// `POSIX_SPAWN_SETSID` of both C libraries (spawn.h); the libc crate does not define it for musl.
 const SETSID: libc::c_int = 0x80;
 
 impl Drop for Attributes {
@@ -162,7 +162,7 @@ impl FileActions {
     }
 
     fn duplicate(&mut self, from: BorrowedFd<'_>, to: libc::c_int) -> io::Result<()> {
-        // SAFETY: the actions are initialised; the rest are integers.
+        // SAFETY: the actions are initialised; the other arguments are integers.
         ok(unsafe { libc::posix_spawn_file_actions_adddup2(&raw mut self.0, from.as_raw_fd(), to) })
     }
 

@@ -140,7 +140,7 @@ fn invalid_chunk_size_is_rejected() {
 fn ambiguous_chunk_framing_is_rejected() {
     // HP-08
     let server = Server::start();
-    let control = "chunk framing has a control byte or a line end it must not have";
+    let control = "chunk framing has a control byte or a line end in the wrong place";
     let longer = "chunk data is longer than its size";
     let size = "a chunk size is not a hexadecimal number";
     let rows = [

@@ -331,7 +331,10 @@ fn ambiguous_part_is_rejected() {
             ),
             "a part has two Content-Disposition headers",
         ),
-        (form(&[part("; name=\"file\"; filename=\"f", "x")]), "a quoted header parameter has no end"),
+        (
+            form(&[part("; name=\"file\"; filename=\"f", "x")]),
+            "a quoted header parameter has no closing quote",
+        ),
         (form(&[part("; name=\"file\"; filename=\"f\"g", "x")]), "text follows a quoted header parameter"),
         (form(&["--BB\r\nno colon\r\n\r\nx\r\n".to_owned()]), "a part's header has no colon"),
         (

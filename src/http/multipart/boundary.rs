@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boundary_is_found_in_the_content_type() {
+    fn the_boundary_is_read_from_the_content_type() {
         // UP-22
         for content_type in [
             "multipart/form-data; boundary=BB",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_type_without_a_usable_boundary_is_refused() {
+    fn a_content_type_without_a_valid_boundary_is_refused() {
         // UP-19
         for content_type in [
             "multipart/form-data",

@@ -211,7 +211,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    /// (name, filename, data) of each part, with `-` for a name that is not there.
+    /// (name, filename, data) of each part, with `-` for a missing name.
     type Form = Vec<(String, String, String)>;
 
     fn shown(name: Option<&Vec<u8>>) -> String {
@@ -226,7 +226,7 @@ mod tests {
         boundary(format!("multipart/form-data; boundary=\"{text}\"").as_bytes()).unwrap()
     }
 
-    /// Feeds `pieces` and checks on the way that events come in their order.
+    /// Feeds `pieces` and checks the order of the events.
     fn run(boundary: &str, pieces: &[&[u8]]) -> Result<Form, Error> {
         let mut parser = Parser::new(named(boundary), &limits());
         let (mut form, mut data, mut open) = (Form::new(), Vec::new(), false);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_their_data_come_out() {
+    fn parts_and_their_data_are_found() {
         // UP-21
         check(&file("hello"), &[("file", "f", "hello")]);
         check(&file(""), &[("file", "f", "")]);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_ends_before_its_closing_boundary_is_refused() {
+    fn a_form_without_its_closing_boundary_is_refused() {
         // UP-20
         let whole = file("hello");
         for end in 1..whole.len() - 2 {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_clients_write_them() {
+    fn names_are_decoded_as_clients_encode_them() {
         check_names("; name=\"file\"; filename=\"a b.txt\"", "file", "a b.txt");
         check_names("; filename=x ;name=file", "file", "x");
         check_names("; NAME=file; FileName=X", "file", "X");
@@ -423,7 +423,7 @@ mod tests {
         check_names(r#"; name=file; filename="a%b.txt""#, "file", "a%b.txt");
         check_names(r#"; name=file; filename="p%41.txt""#, "file", "p%41.txt");
         check_names(r#"; name=file; filename="%%22%2522%2""#, "file", "%\\\"%2522%2");
-        // UP-02: a name is not an address
+        // UP-02: a name is not a path
         check_names(r#"; name=file; filename="..%2fevil""#, "file", "..%2fevil");
         check_names(r#"; name=file; filename="../evil""#, "file", "../evil");
         check_names(r#"; name=file; filename="..\evil""#, "file", r"..\\evil");
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_file_name_is_no_file_name() {
+    fn an_extended_file_name_is_ignored() {
         // UP-06
         check_names("; name=file; filename=\"ascii.txt\"; filename*=UTF-8''..%2Fevil", "file", "ascii.txt");
         check_names("; name=file; filename*=UTF-8''x", "file", "-");
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_a_broken_head_is_refused() {
+    fn a_part_with_a_malformed_head_is_refused() {
         for head in [
             "garbage",
             ": v",
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn data_comes_out_in_large_slices() {
+    fn data_is_returned_in_large_slices() {
         // UP-11, UP-15: nothing is copied.
         let mut parser = Parser::new(named("BB"), &limits());
         let head = format!("--BB\r\n{FILE}");
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_boundary_of_odd_characters_works() {
+    fn a_long_boundary_of_unusual_characters_works() {
         // UP-22
         let text = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV'()+_,-./:=?";
         assert_eq!(text.len(), 70);

@@ -2,17 +2,17 @@
 
 use crate::http::{Error, is_token_byte, is_value_byte, params};
 
-/// What a part's Content-Disposition says about it. Names are bytes, not always UTF-8.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The names in a part's Content-Disposition. They are bytes, not always UTF-8.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartHead {
     pub name: Option<Vec<u8>>,
     pub filename: Option<Vec<u8>>,
 }
 
-/// Reads the header lines of a part. All but Content-Disposition are checked and dropped.
+/// Reads the header lines of a part, blank line included. All but Content-Disposition are checked and dropped.
 pub(super) fn parse(head: &[u8]) -> Result<PartHead, Error> {
     let mut disposition = None;
-    for line in head.split_inclusive(|b| *b == b'\n') {
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
         let line =
             line.strip_suffix(b"\r\n").ok_or(Error::Malformed("a part's header ends in a bare line feed"))?;
         if line.is_empty() {
@@ -27,14 +27,14 @@ pub(super) fn parse(head: &[u8]) -> Result<PartHead, Error> {
 }
 
 fn header(line: &[u8]) -> Result<(&[u8], &[u8]), Error> {
-    let mut halves = line.splitn(2, |b| *b == b':');
+    let mut halves = line.splitn(2, |byte| *byte == b':');
     let (Some(name), Some(value)) = (halves.next(), halves.next()) else {
         return Err(Error::Malformed("a part's header has no colon"));
     };
-    if name.is_empty() || !name.iter().all(|b| is_token_byte(*b)) {
+    if name.is_empty() || !name.iter().all(|byte| is_token_byte(*byte)) {
         return Err(Error::Malformed("a part's header has no valid name"));
     }
-    if !value.iter().all(|b| is_value_byte(*b)) {
+    if !value.iter().all(|byte| is_value_byte(*byte)) {
         return Err(Error::Malformed("a part's header has a control byte in it"));
     }
     Ok((name, value))
@@ -59,8 +59,8 @@ fn names(disposition: &[u8]) -> Result<PartHead, Error> {
     Ok(head)
 }
 
-/// Undoes what the HTML standard has clients do to a quote, CR and LF in a name. They escape nothing else,
-/// not even `%` itself, so no other sequence is touched.
+/// Decodes the escapes that the HTML standard defines for a quote, CR and LF in a name. Clients escape nothing else, not
+/// even `%` itself, so no other sequence is decoded.
 fn unescaped(mut rest: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(rest.len());
     loop {
