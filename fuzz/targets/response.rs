@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbox_runtime::http::date::http_date;
-use sandbox_runtime::http::head::{Connection, Version};
+use sandbox_runtime::http::head::{Persistence, Version};
 use sandbox_runtime::http::response::{Payload, Response, content_disposition};
 use sandbox_runtime::http::status::Status;
 use sandbox_runtime::http::target::Target;
@@ -31,12 +31,12 @@ fuzz_target!(|input: (&[u8], i64)| {
     assert!(!fallback.contains(['\\', '%']));
 
     let response = Response::new(Status::OK, Payload::Empty).with("A", disposition).with("B", text.clone());
-    let head = response.encode_head(Version::Http11, Connection::Close);
+    let head = response.encode_head(Version::Http11, Persistence::Close);
     let head = String::from_utf8(head).unwrap();
     let lines: Vec<&str> = head.split("\r\n").collect();
     assert_eq!(lines.len(), 8, "{head:?}");
     lines.iter().for_each(|line| check_plain(line));
-    assert_eq!(response.header("B").unwrap().chars().count(), text.chars().count());
+    assert_eq!(response.head.header("B").unwrap().chars().count(), text.chars().count());
 
     let date = http_date(seconds);
     check_plain(&date);

@@ -23,7 +23,8 @@ impl Token {
         Ok(Self(secret.to_vec()))
     }
 
-    /// Whether the request has it, as `Authorization: Bearer` or as `X-API-Key` (routers use the former themselves).
+    /// Whether the request has it, as `Authorization: Bearer` or as `X-API-Key` (routers use the former
+    /// themselves).
     pub(super) fn is_in(&self, head: &Head) -> bool {
         let bearer = head.headers.get("authorization").and_then(bearer);
         let given = [bearer, head.headers.get("x-api-key")];

@@ -1,7 +1,7 @@
 //! Responses to requests that do not reach a handler: no route, no token, no worker, or not a valid request.
 //!
-//! Deployed clients send a request again after 500, 502, 503 and 504. So a 503 is sent only if nothing has been started,
-//! and a mistake of the client never gets one of these.
+//! Deployed clients send a request again after 500, 502, 503 and 504. So a 503 is sent only if nothing has
+//! been started, and a mistake of the client never gets one of these.
 
 use super::BodyError;
 use super::route::NoRoute;

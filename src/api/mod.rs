@@ -1,8 +1,9 @@
-//! The protocols: each is a folder with a table of [`Route`]s, and an entry in `protocols!`. Protocols do not know each
-//! other.
+//! The protocols: each is a folder with a table of [`Route`]s, and an entry in `protocols!`. Protocols do not
+//! know each other.
 //!
-//! A handler parses its request, acts, and responds. Errors return early as finished responses, which the `errors` module
-//! of each protocol makes: nothing else chooses status codes and the sentences that clients match on.
+//! A handler parses its request, acts, and responds. Errors return early as finished responses, which the
+//! `errors` module of each protocol makes: nothing else chooses status codes and the sentences that clients
+//! match on.
 
 pub mod access;
 pub mod errors;
@@ -72,13 +73,14 @@ pub struct Limits {
     pub command_bytes: u64,
     /// The body of an upload.
     pub upload_bytes: u64,
-    /// How much of each output stream of a command is kept: half from its beginning, half from its end. `None`: all of
-    /// standard output, which is streamed; standard error is kept as by default.
+    /// How much of each output stream of a command is kept: half from its beginning, half from its end.
+    /// `None`: all of standard output, which is streamed; standard error is kept as by default.
     pub output_bytes: Option<usize>,
     /// How much standard output is buffered before the response is streamed.
     pub buffer_bytes: usize,
-    /// The response to a command that runs for this long is begun before the command ends: otherwise a client or a router
-    /// may give up waiting for the first byte and send the request again. Clients wait a second at least.
+    /// The response to a command that runs for this long is begun before the command ends: otherwise a client
+    /// or a router may give up waiting for the first byte and send the request again. Clients wait a second
+    /// at least.
     pub commit_after: Duration,
     pub http: http::Limits,
 }
@@ -139,8 +141,8 @@ impl Sandbox {
         }
     }
 
-    /// The route of a request that may use it. Without the token every path that is not public gets 401, known or not, so
-    /// that routes cannot be probed.
+    /// The route of a request that may use it. Without the token every path that is not public gets 401,
+    /// known or not, so that routes cannot be probed.
     fn route<'h>(&self, head: &'h Head) -> Result<(&'static Route, &'h [u8]), Response> {
         let found = route::find(routes(), head.method, &head.target.path);
         let is_public = matches!(found, Ok((Route { access: Access::Public, .. }, _)));

@@ -1,6 +1,6 @@
-//! How a handler reads the body of its request: it has to be opened first, which checks its size and, if the client waits
-//! for that, asks for it (`Expect: 100-continue`). A handler that does not open it refuses it: the connection is then
-//! closed after the response.
+//! How a handler reads the body of its request: it has to be opened first, which checks its size and, if the
+//! client waits for that, asks for it (`Expect: 100-continue`). A handler that does not open it refuses it:
+//! the connection is then closed after the response.
 
 use crate::http;
 use std::{fmt, io};

@@ -1,24 +1,24 @@
-//! How a handler responds. A [`Responder`] is consumed, and only that yields a [`Sent`], which every handler returns: so a
-//! request gets exactly one response, and the status that was chosen is the one that is sent.
+//! How a handler responds. A [`Responder`] is consumed, and only that yields a [`Sent`], which every handler
+//! returns: so a request gets exactly one response, and the status that was chosen is the one that is sent.
 
 use crate::exec::Flow;
-use crate::http::response::{Response, Stream};
+use crate::http::response::{Response, ResponseHead, Stream};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// The sending side of a connection during one exchange. The server implements it; it keeps errors to itself, since a
-/// handler has no use for them.
+/// The sending side of a connection during one exchange. The server implements it; it keeps errors to itself,
+/// since a handler has no use for them.
 pub trait Transmit {
     /// Sends a complete response.
     fn send(&mut self, response: Response);
 
-    /// Sends a part of the body, all of it, and before the first part this head. It never blocks: what the connection does
-    /// not take now is pending. An empty part sends the head alone.
+    /// Sends a part of the body, all of it, and before the first part this head. It never blocks: what the
+    /// connection does not take now is pending. An empty part sends the head alone.
     ///
     /// # Errors
     /// The client has disconnected.
-    fn push(&mut self, head: &Response, part: &[u8]) -> io::Result<()>;
+    fn push(&mut self, head: &ResponseHead, part: &[u8]) -> io::Result<()>;
 
     /// Sends as much of the pending bytes as the connection takes now.
     ///
@@ -67,7 +67,7 @@ impl<'a> Responder<'a> {
 
     /// A response whose body is produced while it is sent, with this head. Nothing is sent before the first
     /// [`push`](BodyWriter::push).
-    pub fn stream(self, head: Response) -> BodyWriter<'a> {
+    pub fn stream(self, head: ResponseHead) -> BodyWriter<'a> {
         BodyWriter { transmit: self.0, head, has_begun: false }
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Responder<'a> {
 #[must_use]
 pub struct BodyWriter<'a> {
     transmit: &'a mut dyn Transmit,
-    head: Response,
+    head: ResponseHead,
     has_begun: bool,
 }
 

@@ -26,8 +26,8 @@ pub enum Access {
 /// What a route does with the body of its requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
-    /// The request needs none. A small one is read and discarded before the handler is called: some routers send every
-    /// GET with an empty chunked body.
+    /// The request needs none. A small one is read and discarded before the handler is called: some routers
+    /// send every GET with an empty chunked body.
     Ignored,
     /// The handler opens it; it may have this many bytes.
     Limit(fn(&Limits) -> u64),
@@ -59,8 +59,8 @@ impl Route {
     }
 }
 
-/// Finds the route among all rows of the path, and the part of the path that stands for `{path}`. If several patterns
-/// match, the longest wins.
+/// Finds the route among all rows of the path, and the part of the path that stands for `{path}`. If several
+/// patterns match, the longest wins.
 ///
 /// # Errors
 /// Unknown path, or wrong method.

@@ -1,8 +1,9 @@
-//! Pipes that background processes of a finished command still hold open, and killed children that could not be reaped
-//! at once.
+//! Pipes that background processes of a finished command still hold open, and killed children that could not
+//! be reaped at once.
 //!
-//! One thread ([`Background::drain`]) reads the pipes and discards their output, so that the writer neither blocks nor
-//! dies of SIGPIPE, and reaps the children. The number of pipes is bounded: past the limit the oldest is closed.
+//! One thread ([`Background::drain`]) reads the pipes and discards their output, so that the writer neither
+//! blocks nor dies of SIGPIPE, and reaps the children. The number of pipes is bounded: past the limit the
+//! oldest is closed.
 
 use super::throttle::Throttle;
 use crate::sys::poll::{PollFd, pipe, poll, read};
@@ -54,8 +55,8 @@ impl Background {
 
     fn wake(&self) {
         if let Some(wake) = locked(&self.wake).as_mut() {
-            // Fails only after the thread has stopped. A full pipe has woken the thread already, and the thread reads in
-            // large pieces, so this never blocks for long.
+            // Fails only after the thread has stopped. A full pipe has woken the thread already, and the
+            // thread reads in large pieces, so this never blocks for long.
             let _stopped = wake.write(&[0]);
         }
     }
@@ -89,7 +90,8 @@ impl Background {
         }
     }
 
-    /// Waits for a wake-up or a pipe. `None` if poll(2) failed for want of memory; then the writers wait a moment.
+    /// Waits for a wake-up or a pipe. `None` if poll(2) failed for want of memory; then the writers wait a
+    /// moment.
     fn wait(&self, pipes: &[OwnedFd], until: Option<Instant>) -> Option<(bool, Vec<bool>)> {
         let mut slots = vec![PollFd::readable(self.woken.as_fd())];
         slots.extend(pipes.iter().map(|pipe| PollFd::readable(pipe.as_fd())));

@@ -1,7 +1,7 @@
 //! A bounded copy of an output stream: its head, its tail, and the number of bytes omitted between them.
 //!
-//! Memory never exceeds the limit, however much is written. What has been [streamed](Capture::streamed) from the head
-//! is not kept. Nothing is cut inside a UTF-8 character. Pure.
+//! Memory never exceeds the limit, however much is written. What has been [streamed](Capture::streamed) from
+//! the head is not kept. Nothing is cut inside a UTF-8 character. Pure.
 
 /// A stream that is being written.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Capture {
         &self.head
     }
 
-    /// What can be streamed now: the pending head less its last `held_bytes`. It can be decoded by itself, since it
-    /// neither begins nor ends inside a character.
+    /// What can be streamed now: the pending head less its last `held_bytes`. It can be decoded by itself,
+    /// since it neither begins nor ends inside a character.
     pub fn streamable(&self, held_bytes: usize) -> &[u8] {
         let (ready, _) = self.head.split_at(self.head.len().saturating_sub(held_bytes));
         without_incomplete_end(ready)

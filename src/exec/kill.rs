@@ -1,8 +1,9 @@
-//! Finds and kills all processes of one execution, including those that left its process group: the descendants of the
-//! child, every process with the execution's [`Tag`], and the descendants of those.
+//! Finds and kills all processes of one execution, including those that left its process group: the
+//! descendants of the child, every process with the execution's [`Tag`], and the descendants of those.
 //!
-//! An unrelated process is never killed. A process is a target only if `/proc` identifies it, and it is checked again
-//! right before it is killed, since its pid may have been reused. `docs/THREATS.md` says what can still escape.
+//! An unrelated process is never killed. A process is a target only if `/proc` identifies it, and it is
+//! checked again right before it is killed, since its pid may have been reused. `docs/THREATS.md` says what
+//! can still escape.
 
 use super::procfs::{Process, is_own_thread, newest_pid, pids};
 use super::tag::{Tag, VARIABLE};
@@ -20,15 +21,15 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How long the newest processes are watched after a pass in which a process appeared and vanished.
 const WATCH: Duration = Duration::from_millis(3);
 
-/// How many consecutive passes may find no target although an unknown process had vanished. It may have been a link of a
-/// chain in which each process forks the next and exits, or an unrelated short command.
+/// How many consecutive passes may find no target although an unknown process had vanished. It may have been
+/// a link of a chain in which each process forks the next and exits, or an unrelated short command.
 const MAX_MISSES: usize = 60;
 
 /// How many of the newest processes are watched: unrelated processes are started too.
 const NEWEST: i32 = 4;
 
-/// Kills until a pass finds no target. The child must not be reaped yet. Returns targets that are children of this process
-/// although it did not start them (clone(2), `CLONE_PARENT`); they must be reaped.
+/// Kills until a pass finds no target. The child must not be reaped yet. Returns targets that are children of
+/// this process although it did not start them (clone(2), `CLONE_PARENT`); they must be reaped.
 pub(super) fn kill_descendants(child: Pid, tag: &Tag) -> HashSet<Pid> {
     // A stopped process starts nothing and does not end, so everything below it can be found through it.
     send_to_group(child, Signal::STOP);
@@ -56,8 +57,8 @@ pub(super) fn kill_descendants(child: Pid, tag: &Tag) -> HashSet<Pid> {
     }
 }
 
-/// A chain in which each process forks the next and exits is faster than a pass over all processes. The newest pid is
-/// known at once, and the process is killed as soon as it is seen.
+/// A chain in which each process forks the next and exits is faster than a pass over all processes. The
+/// newest pid is known at once, and the process is killed as soon as it is seen.
 fn kill_newest(is_tagged: impl Fn(&Process) -> bool) {
     let until = Deadline::within(WATCH);
     while !until.has_passed() {
@@ -91,8 +92,9 @@ fn targets(all: &[Process], child: Pid, is_tagged: impl Fn(&Process) -> bool) ->
     found
 }
 
-/// Whether the process has the execution's id in its environment; or, if it has no id and no ancestor that identifies it,
-/// the execution's number. A number alone proves nothing, since another server issues the same numbers.
+/// Whether the process has the execution's id in its environment; or, if it has no id and no ancestor that
+/// identifies it, the execution's number. A number alone proves nothing, since another server issues the same
+/// numbers.
 fn has_tag(process: &Process, tag: &Tag) -> bool {
     let environment = process.file("environ").unwrap_or_default();
     let mut variables = environment.split(|byte| *byte == 0);
@@ -109,7 +111,8 @@ fn has_number(seen: &Process, number: u16) -> bool {
     if filter(seen) != Some(number) {
         return false;
     }
-    // A link of a chain becomes an orphan as soon as its parent has ended, and has itself ended a moment later.
+    // A link of a chain becomes an orphan as soon as its parent has ended, and has itself ended a moment
+    // later.
     is_orphan(seen)
         || match seen.parent.and_then(Process::read).filter(Process::is_alive) {
             Some(parent) => is_orphan(&parent) && filter(&parent) == Some(number),
@@ -117,8 +120,8 @@ fn has_number(seen: &Process, number: u16) -> bool {
         }
 }
 
-/// Orphans of commands become children of the init process; siblings of a child are children of the server. So is every
-/// other child, but no two running commands have the same number.
+/// Orphans of commands become children of the init process; siblings of a child are children of the server.
+/// So is every other child, but no two running commands have the same number.
 fn is_orphan(process: &Process) -> bool {
     (process.has_parent(std::os::unix::process::parent_id()) || is_own_child(process))
         // The server's own threads have the number of the command that it started last.
@@ -134,7 +137,8 @@ fn filter(process: &Process) -> Option<u16> {
     u16::from_str_radix(filter.trim(), 16).ok()
 }
 
-/// Kills whole process groups where a group has only targets, so that processes that are being forked are included.
+/// Kills whole process groups where a group has only targets, so that processes that are being forked are
+/// included.
 fn kill(all: &[Process], targets: &[&Process]) {
     let is_target = |process: &Process| targets.iter().any(|target| target.pid == process.pid);
     let mut unrelated = HashSet::new();

@@ -1,6 +1,6 @@
-//! Where the program of a command may be: the order and the corner cases (an empty entry of PATH, an empty name) are
-//! those of Python's `subprocess`, which follows execvp(3). Pure: whether a candidate exists is for the caller to find
-//! out.
+//! Where the program of a command may be: the order and the corner cases (an empty entry of PATH, an empty
+//! name) are those of Python's `subprocess`, which follows execvp(3). Pure: whether a candidate exists is for
+//! the caller to find out.
 
 use super::spec::Environment;
 use std::ffi::CStr;
@@ -15,8 +15,8 @@ pub(super) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// The program itself if its name has a slash, else its name in each directory of PATH. An empty entry of PATH is the
-    /// working directory.
+    /// The program itself if its name has a slash, else its name in each directory of PATH. An empty entry of
+    /// PATH is the working directory.
     pub(super) fn new(program: &'a CStr, environment: &'a Environment) -> Self {
         let has_slash = program.to_bytes().contains(&b'/');
         let directories = if has_slash { b"" } else { environment.search_path() };

@@ -1,11 +1,12 @@
 //! Runs commands: a [`Spec`] in, an [`Ending`] out, and output to a [`Sink`] while it arrives.
 //!
-//! A command runs in a process group of its own, without a shell and with an empty standard input. It ends by itself or
-//! is killed, with all of its descendants ([`kill`]), at its deadline, if its client disconnects, or if the server shuts
-//! down; [`pump`] has the loop and the table of endings. A command that cannot be started is an [`Error`] with the errno.
+//! A command runs in a process group of its own, without a shell and with an empty standard input. It ends by
+//! itself or is killed, with all of its descendants ([`kill`]), at its deadline, if its client disconnects,
+//! or if the server shuts down; [`pump`] has the loop and the table of endings. A command that cannot be
+//! started is an [`Error`] with the errno.
 //!
-//! The child is reaped last: until then its pid, and so the number of its process group, stays reserved, and a group kill
-//! cannot hit an unrelated process.
+//! The child is reaped last: until then its pid, and so the number of its process group, stays reserved, and
+//! a group kill cannot hit an unrelated process.
 //!
 //! Not here: where a command comes from, and how its result is encoded.
 
@@ -99,8 +100,8 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How long to wait for the end of a pipe that a background process holds. Long enough for the tail of `… | tee log` on a
-/// busy machine, short enough that `server &` is answered at once.
+/// How long to wait for the end of a pipe that a background process holds. Long enough for the tail of `… |
+/// tee log` on a busy machine, short enough that `server &` is answered at once.
 const HELD_PIPE_GRACE: Duration = Duration::from_millis(200);
 
 /// How long to wait for a killed command: it ends at once unless it is in an uninterruptible wait.

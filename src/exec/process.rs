@@ -17,8 +17,8 @@ pub(super) struct Child {
     pub(super) pid: Pid,
     pub(super) tag: Tag,
     pub(super) has_ended: bool,
-    /// Readable once the child has ended. `None` on an old kernel, behind a filter, or out of descriptors; then the child
-    /// is checked at intervals.
+    /// Readable once the child has ended. `None` on an old kernel, behind a filter, or out of descriptors;
+    /// then the child is checked at intervals.
     pidfd: Option<OwnedFd>,
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Alive,
-    /// Its first thread has ended and others have not: `/proc/PID` shows as little as for a zombie, but it runs.
+    /// Its first thread has ended and others have not: `/proc/PID` shows as little as for a zombie, but it
+    /// runs.
     Headless,
     Zombie,
 }

@@ -1,5 +1,5 @@
-//! The one loop of a running command: waits for output, the end of the process, the deadline, the client and the server,
-//! all in one poll(2), and passes output to the sink.
+//! The one loop of a running command: waits for output, the end of the process, the deadline, the client and
+//! the server, all in one poll(2), and passes output to the sink.
 //!
 //! | event | action | [`Ending`] | tests in `tests/it` |
 //! |---|---|---|---|
@@ -115,8 +115,9 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Reads what is in the pipes after the end, and what still comes within the grace. However slow the machine is, all
-    /// output that was written before the end is read: at least one pipe's capacity, whatever the clock says.
+    /// Reads what is in the pipes after the end, and what still comes within the grace. However slow the
+    /// machine is, all output that was written before the end is read: at least one pipe's capacity, whatever
+    /// the clock says.
     pub(super) fn drain(&mut self, grace: Duration) {
         self.sink.ended();
         (self.stdout.is_paused, self.stderr.is_paused) = (false, false);
@@ -239,7 +240,8 @@ impl Stream<'_> {
         usize::try_from(self.received_bytes).unwrap_or(READ_BYTES).clamp(FIRST_READ_BYTES, READ_BYTES)
     }
 
-    /// Counts output. A command that writes much to standard output gets a wide pipe, so that it can write ahead.
+    /// Counts output. A command that writes much to standard output gets a wide pipe, so that it can write
+    /// ahead.
     fn note_received(&mut self, count: usize) {
         let is_small = self.received_bytes <= WIDEN_AFTER_BYTES;
         self.received_bytes += count as u64;

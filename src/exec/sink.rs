@@ -1,9 +1,9 @@
-//! The consumer of a command's output, seen from the command: all that this folder knows of HTTP clients, logs and
-//! protocols.
+//! The consumer of a command's output, seen from the command: all that this folder knows of HTTP clients,
+//! logs and protocols.
 //!
-//! A sink accepts every byte that it is given and never blocks. If it cannot keep up, it returns [`Flow::Pause`]: the
-//! command's pipe is then left unread until [`Sink::flush`] returns something else, so a slow client slows the command
-//! down instead of filling memory.
+//! A sink accepts every byte that it is given and never blocks. If it cannot keep up, it returns
+//! [`Flow::Pause`]: the command's pipe is then left unread until [`Sink::flush`] returns something else, so a
+//! slow client slows the command down instead of filling memory.
 
 use crate::deadline::Deadline;
 use std::os::fd::BorrowedFd;
@@ -32,7 +32,8 @@ pub enum Flow {
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'fd> {
     pub connection: BorrowedFd<'fd>,
-    /// The peer's half-close has been reported already ([`Sink::half_closed`]), so only a full disconnect counts.
+    /// The peer's half-close has been reported already ([`Sink::half_closed`]), so only a full disconnect
+    /// counts.
     pub is_half_closed: bool,
     /// Bytes wait for the connection to become writable.
     pub has_pending: bool,
@@ -46,8 +47,9 @@ pub trait Sink {
     /// Sends pending bytes. Called when the watched connection is writable.
     fn flush(&mut self) -> Flow;
 
-    /// Sends something that does not change the result, so that neither the client nor a proxy gives up waiting, and so
-    /// that a client that disconnected behind a proxy is noticed. Called at [`keep_alive_at`](Self::keep_alive_at).
+    /// Sends something that does not change the result, so that neither the client nor a proxy gives up
+    /// waiting, and so that a client that disconnected behind a proxy is noticed. Called at
+    /// [`keep_alive_at`](Self::keep_alive_at).
     fn keep_alive(&mut self) -> Flow;
 
     /// When [`keep_alive`](Self::keep_alive) is due next.
@@ -56,8 +58,8 @@ pub trait Sink {
     /// The peer has shut down its sending side. It may still read.
     fn half_closed(&mut self);
 
-    /// The command has ended or has been killed. What is still in the pipes follows, and reading it is more urgent than
-    /// sending it.
+    /// The command has ended or has been killed. What is still in the pipes follows, and reading it is more
+    /// urgent than sending it.
     fn ended(&mut self);
 
     /// The connection of the client, if there is one.

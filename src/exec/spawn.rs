@@ -58,8 +58,8 @@ impl Spawner {
         Ok(Process { child: Child::new(pid?, tag), stdout, stderr })
     }
 
-    /// Spawns the first candidate that can be spawned. If there is none, the first error other than "not found" is
-    /// reported, as in execvp(3).
+    /// Spawns the first candidate that can be spawned. If there is none, the first error other than "not
+    /// found" is reported, as in execvp(3).
     fn spawn_first(&self, program: &CStr, spawn: &Spawn<'_>) -> Result<Pid, Error> {
         let mut reported = io::Error::from(io::ErrorKind::NotFound);
         let mut candidates = Candidates::new(program, &self.environment);
@@ -80,8 +80,9 @@ impl Spawner {
     }
 }
 
-/// If the server has a controlling terminal (it was started by hand), a command gets a session of its own: a background
-/// process group of that terminal would be stopped as soon as it reads `/dev/tty`. Elsewhere a group is enough.
+/// If the server has a controlling terminal (it was started by hand), a command gets a session of its own: a
+/// background process group of that terminal would be stopped as soon as it reads `/dev/tty`. Elsewhere a
+/// group is enough.
 fn leads() -> Leads {
     if File::open("/dev/tty").is_ok() { Leads::Session } else { Leads::Group }
 }

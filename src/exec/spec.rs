@@ -65,8 +65,8 @@ pub struct Environment {
 const DEFAULT_SEARCH_PATH: &str = "/bin:/usr/bin";
 
 impl Environment {
-    /// Omits variables with a NUL byte, which execve(2) cannot pass on, and `SANDBOX_EXECUTION_ID`, of which each command
-    /// gets its own.
+    /// Omits variables with a NUL byte, which execve(2) cannot pass on, and `SANDBOX_EXECUTION_ID`, of which
+    /// each command gets its own.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut this = Self { variables: Vec::new(), search_path: OsString::from(DEFAULT_SEARCH_PATH) };
         for (name, value) in variables {

@@ -1,10 +1,11 @@
-//! Tags by which the processes of one execution are recognised: a random id in their environment, and a number that the
-//! kernel passes on to descendants even if the environment is cleared.
+//! Tags by which the processes of one execution are recognised: a random id in their environment, and a
+//! number that the kernel passes on to descendants even if the environment is cleared.
 //!
-//! The number is the core dump filter (core(5)): nine bits of a process that survive fork and exec, that every process
-//! may read in `/proc`, and that have no effect unless a core is dumped. A command inherits the filter that the server has
-//! at the moment of the spawn, so setting the filter and spawning happen under one lock. Numbers are used in turn, and
-//! never by two executions at once. A matching number alone is not sufficient (see [`kill`](super::kill)).
+//! The number is the core dump filter (core(5)): nine bits of a process that survive fork and exec, that
+//! every process may read in `/proc`, and that have no effect unless a core is dumped. A command inherits the
+//! filter that the server has at the moment of the spawn, so setting the filter and spawning happen under one
+//! lock. Numbers are used in turn, and never by two executions at once. A matching number alone is not
+//! sufficient (see [`kill`](super::kill)).
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -115,8 +116,8 @@ impl Filter {
         Ok(Self { file: OpenOptions::new().write(true).open(path)?, inherited })
     }
 
-    /// Sets the next free number. If all are in use, or it cannot be set, the command gets the inherited filter and has no
-    /// number.
+    /// Sets the next free number. If all are in use, or it cannot be set, the command gets the inherited
+    /// filter and has no number.
     fn next(&self, last: &mut u16, in_use: &Arc<Mutex<HashSet<u16>>>) -> Option<Number> {
         let mut numbers = locked(in_use);
         let is_free = |filter: &u16| *filter != self.inherited && !numbers.contains(filter);
@@ -129,8 +130,9 @@ impl Filter {
     }
 }
 
-/// How readily the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)). Commands inherit the
-/// score, so it is raised while one is spawned. Neither raising nor restoring it requires a privilege.
+/// How readily the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)). Commands
+/// inherit the score, so it is raised while one is spawned. Neither raising nor restoring it requires a
+/// privilege.
 #[derive(Debug)]
 struct OomScore {
     file: File,

@@ -1,8 +1,9 @@
 //! Slows down the reading of output that is discarded.
 //!
-//! A writer and a reader that only wait for each other occupy a processor, and a few such pairs starve all other
-//! processes: between control groups, Linux 6.18 has kept them waiting for seconds. So a thread that discards output
-//! sleeps now and then, the longer the more streams are discarded, and the processors become idle in between.
+//! A writer and a reader that only wait for each other occupy a processor, and a few such pairs starve all
+//! other processes: between control groups, Linux 6.18 has kept them waiting for seconds. So a thread that
+//! discards output sleeps now and then, the longer the more streams are discarded, and the processors become
+//! idle in between.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,11 +11,12 @@ use std::time::Duration;
 /// How much output is discarded between two pauses.
 const PAUSE_EVERY_BYTES: u64 = 1 << 20;
 
-/// The pause for each stream that is being discarded: about half of the time that a megabyte costs its writer and its
-/// reader together.
+/// The pause for each stream that is being discarded: about half of the time that a megabyte costs its writer
+/// and its reader together.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// Counts the streams that are being discarded by one [`Runner`](super::Runner), whose commands share the processors.
+/// Counts the streams that are being discarded by one [`Runner`](super::Runner), whose commands share the
+/// processors.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     streams: AtomicU32,

@@ -18,7 +18,7 @@ pub struct Head {
     pub version: Version,
     pub framing: Framing,
     /// Whether the client wants the connection to stay open after the response.
-    pub connection: Connection,
+    pub persistence: Persistence,
     /// The client waits for `100 Continue` before it sends the body. Never true for HTTP/1.0.
     pub expect_continue: bool,
     pub headers: Headers,
@@ -42,7 +42,7 @@ pub enum Framing {
 
 /// Whether a connection stays open after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum Persistence {
     Close,
     KeepAlive,
 }
@@ -132,7 +132,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<Head, Error> {
         target: Target::parse(target.as_bytes())?,
         version,
         framing: framing(version, headers.get("content-length"), headers.get("transfer-encoding"))?,
-        connection: connection(version, headers.get("connection").unwrap_or_default()),
+        persistence: persistence(version, headers.get("connection").unwrap_or_default()),
         expect_continue: expects && version == Version::Http11,
         headers,
     })
@@ -156,14 +156,14 @@ fn headers(fields: &[httparse::Header<'_>], head_bytes: usize) -> Result<Headers
 }
 
 /// RFC 9112 section 9.3.
-fn connection(version: Version, options: &[u8]) -> Connection {
+fn persistence(version: Version, options: &[u8]) -> Persistence {
     let has = |wanted: &[u8]| {
         options.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(wanted))
     };
     match version {
-        _ if has(b"close") => Connection::Close,
-        Version::Http10 if !has(b"keep-alive") => Connection::Close,
-        Version::Http10 | Version::Http11 => Connection::KeepAlive,
+        _ if has(b"close") => Persistence::Close,
+        Version::Http10 if !has(b"keep-alive") => Persistence::Close,
+        Version::Http10 | Version::Http11 => Persistence::KeepAlive,
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(head.target.path, b"/exists/a b");
         assert_eq!(head.version, Version::Http11);
         assert_eq!(head.framing, Framing::None);
-        assert_eq!(head.connection, Connection::KeepAlive);
+        assert_eq!(head.persistence, Persistence::KeepAlive);
         assert!(!head.expect_continue);
         assert_eq!(head.headers.get("content-type"), None);
     }
@@ -517,20 +517,20 @@ mod tests {
     fn close_wins_and_http_1_0_closes_by_default() {
         // HP-28
         for (version, lines, expected) in [
-            ("1.1", "", Connection::KeepAlive),
-            ("1.1", "Connection: close\r\n", Connection::Close),
-            ("1.1", "Connection: TE, CLOSE\r\n", Connection::Close),
-            ("1.1", "Connection: keep-alive\r\nConnection: x ,close\r\n", Connection::Close),
-            ("1.1", "Connection: close\r\nConnection: keep-alive\r\n", Connection::Close),
-            ("1.1", "Connection: closed\r\n", Connection::KeepAlive),
-            ("1.1", "Connection: \r\n", Connection::KeepAlive),
-            ("1.0", "", Connection::Close),
-            ("1.0", "Connection: Keep-Alive\r\n", Connection::KeepAlive),
-            ("1.0", "Connection: keep-alive, close\r\n", Connection::Close),
-            ("1.0", "TE: identity;q=1, chunked;q=0\r\nConnection: TE, close\r\n", Connection::Close),
+            ("1.1", "", Persistence::KeepAlive),
+            ("1.1", "Connection: close\r\n", Persistence::Close),
+            ("1.1", "Connection: TE, CLOSE\r\n", Persistence::Close),
+            ("1.1", "Connection: keep-alive\r\nConnection: x ,close\r\n", Persistence::Close),
+            ("1.1", "Connection: close\r\nConnection: keep-alive\r\n", Persistence::Close),
+            ("1.1", "Connection: closed\r\n", Persistence::KeepAlive),
+            ("1.1", "Connection: \r\n", Persistence::KeepAlive),
+            ("1.0", "", Persistence::Close),
+            ("1.0", "Connection: Keep-Alive\r\n", Persistence::KeepAlive),
+            ("1.0", "Connection: keep-alive, close\r\n", Persistence::Close),
+            ("1.0", "TE: identity;q=1, chunked;q=0\r\nConnection: TE, close\r\n", Persistence::Close),
         ] {
             let head = accepted(format!("GET / HTTP/{version}\r\nHost: x\r\n{lines}\r\n").as_bytes());
-            assert_eq!(head.connection, expected, "{version} {lines:?}");
+            assert_eq!(head.persistence, expected, "{version} {lines:?}");
         }
     }
 
@@ -549,7 +549,7 @@ mod tests {
         let head = accepted(&with(
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
         ));
-        assert_eq!((head.connection, head.framing), (Connection::KeepAlive, Framing::None));
+        assert_eq!((head.persistence, head.framing), (Persistence::KeepAlive, Framing::None));
     }
 
     #[test]

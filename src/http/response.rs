@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 
 use super::Method;
-use super::head::{Connection, Version};
+use super::head::{Persistence, Version};
 use super::status::Status;
 
 /// The interim response to `Expect: 100-continue`.
@@ -20,8 +20,14 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// A response, ready to be written.
 #[derive(Debug)]
 pub struct Response {
-    pub status: Status,
+    pub head: ResponseHead,
     pub payload: Payload,
+}
+
+/// A response without its body.
+#[derive(Debug)]
+pub struct ResponseHead {
+    pub status: Status,
     headers: Vec<(&'static str, Cow<'static, str>)>,
 }
 
@@ -62,11 +68,42 @@ impl Payload {
 
 impl Response {
     pub fn new(status: Status, payload: Payload) -> Self {
-        Self { status, payload, headers: Vec::new() }
+        Self { head: ResponseHead::new(status), payload }
     }
 
-    /// Adds a header. A character of its value that is not printable ASCII becomes `?`. The framing headers are written
-    /// by [`Response::encode_head`] and must not be added here.
+    /// Adds a header ([`ResponseHead::with`]).
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        self.head = self.head.with(name, value);
+        self
+    }
+
+    /// Whether the payload follows the head (RFC 9112 section 6.3). `method` is the request's.
+    pub fn has_body(&self, method: Method) -> bool {
+        method != Method::Head && self.head.status.may_have_body()
+    }
+
+    /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the
+    /// request's: the response is always HTTP/1.1, but an HTTP/1.0 client needs a header to know that its
+    /// connection stays open.
+    pub fn encode_head(&self, version: Version, persistence: Persistence) -> Vec<u8> {
+        match self.payload.length() {
+            None => self.head.encode_early(version, persistence),
+            Some(length) if self.head.status.may_have_body() => {
+                self.head.encode(HeadFraming::Length(length), version, persistence)
+            }
+            Some(_) => self.head.encode(HeadFraming::None, version, persistence),
+        }
+    }
+}
+
+impl ResponseHead {
+    pub fn new(status: Status) -> Self {
+        Self { status, headers: Vec::new() }
+    }
+
+    /// Adds a header. A character of its value that is not printable ASCII becomes `?`. The framing headers are
+    /// added when the head is encoded.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         let mut value = value.into();
@@ -83,29 +120,16 @@ impl Response {
         self.headers.iter().find(|(own_name, _)| *own_name == name).map(|(_, value)| value.as_ref())
     }
 
-    /// Whether the payload follows the head (RFC 9112 section 6.3). `method` is the request's.
-    pub fn has_body(&self, method: Method) -> bool {
-        method != Method::Head && self.status.may_have_body()
-    }
-
-    /// The status line and all headers, blank line included. The same for GET and HEAD. `version` is the request's: the
-    /// response is always HTTP/1.1, but an HTTP/1.0 client needs a header to know that its connection stays open.
-    pub fn encode_head(&self, version: Version, connection: Connection) -> Vec<u8> {
-        let Some(length) = self.payload.length() else { return self.encode_early_head(version, connection) };
-        let framing =
-            if self.status.may_have_body() { HeadFraming::Length(length) } else { HeadFraming::None };
-        self.encode(framing, version, connection)
-    }
-
-    /// A head for a body of unknown length: chunked, or for an HTTP/1.0 client delimited by closing the connection.
-    pub fn encode_early_head(&self, version: Version, connection: Connection) -> Vec<u8> {
+    /// A head for a body of unknown length: chunked, or for an HTTP/1.0 client delimited by closing the
+    /// connection.
+    pub fn encode_early(&self, version: Version, persistence: Persistence) -> Vec<u8> {
         match version {
-            Version::Http10 => self.encode(HeadFraming::None, version, Connection::Close),
-            Version::Http11 => self.encode(HeadFraming::Chunked, version, connection),
+            Version::Http10 => self.encode(HeadFraming::None, version, Persistence::Close),
+            Version::Http11 => self.encode(HeadFraming::Chunked, version, persistence),
         }
     }
 
-    fn encode(&self, framing: HeadFraming, version: Version, connection: Connection) -> Vec<u8> {
+    fn encode(&self, framing: HeadFraming, version: Version, persistence: Persistence) -> Vec<u8> {
         let mut head = String::with_capacity(TYPICAL_HEAD_BYTES);
         write!(head, "HTTP/1.1 {} {}\r\n", self.status, self.status.reason()).expect(WRITES);
         match framing {
@@ -113,10 +137,10 @@ impl Response {
             HeadFraming::Length(bytes) => write!(head, "Content-Length: {bytes}\r\n").expect(WRITES),
             HeadFraming::Chunked => push(&mut head, "Transfer-Encoding", "chunked"),
         }
-        match (connection, version) {
-            (Connection::Close, _) => push(&mut head, "Connection", "close"),
-            (Connection::KeepAlive, Version::Http10) => push(&mut head, "Connection", "keep-alive"),
-            (Connection::KeepAlive, Version::Http11) => {}
+        match (persistence, version) {
+            (Persistence::Close, _) => push(&mut head, "Connection", "close"),
+            (Persistence::KeepAlive, Version::Http10) => push(&mut head, "Connection", "keep-alive"),
+            (Persistence::KeepAlive, Version::Http11) => {}
         }
         push(&mut head, "X-Content-Type-Options", "nosniff");
         for (name, value) in &self.headers {
@@ -179,8 +203,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_head(response: &Response, version: Version, connection: Connection, expected: &str) {
-        let head = String::from_utf8(response.encode_head(version, connection)).unwrap();
+    fn check_head(response: &Response, version: Version, persistence: Persistence, expected: &str) {
+        let head = String::from_utf8(response.encode_head(version, persistence)).unwrap();
         assert_eq!(head, expected);
     }
 
@@ -194,13 +218,13 @@ mod tests {
                  Content-Type: application/json\r\n\r\n"
             )
         };
-        check_head(&response, Version::Http11, Connection::KeepAlive, &expected(""));
-        check_head(&response, Version::Http11, Connection::Close, &expected("Connection: close\r\n"));
-        check_head(&response, Version::Http10, Connection::Close, &expected("Connection: close\r\n"));
+        check_head(&response, Version::Http11, Persistence::KeepAlive, &expected(""));
+        check_head(&response, Version::Http11, Persistence::Close, &expected("Connection: close\r\n"));
+        check_head(&response, Version::Http10, Persistence::Close, &expected("Connection: close\r\n"));
         check_head(
             &response,
             Version::Http10,
-            Connection::KeepAlive,
+            Persistence::KeepAlive,
             &expected("Connection: keep-alive\r\n"),
         );
     }
@@ -219,7 +243,7 @@ mod tests {
             check_head(
                 &Response::new(Status::NOT_FOUND, payload),
                 Version::Http11,
-                Connection::KeepAlive,
+                Persistence::KeepAlive,
                 &expected,
             );
         }
@@ -230,7 +254,7 @@ mod tests {
         for status in [Status::CONTINUE, Status::NO_CONTENT, Status::NOT_MODIFIED] {
             let response = Response::new(status, Payload::Empty);
             let head =
-                String::from_utf8(response.encode_head(Version::Http11, Connection::KeepAlive)).unwrap();
+                String::from_utf8(response.encode_head(Version::Http11, Persistence::KeepAlive)).unwrap();
             assert!(!head.contains("Content-Length"), "{head}");
             assert!(!response.has_body(Method::Get));
         }
@@ -249,8 +273,8 @@ mod tests {
         // DL-09
         let response = Response::new(Status::OK, Payload::Empty)
             .with("Allow", "a\r\nSet-Cookie: a=b\0\t\u{7f}\u{e9}".to_owned());
-        assert_eq!(response.header("Allow"), Some("a??Set-Cookie: a=b????"));
-        assert_eq!(response.header("Nothing"), None);
+        assert_eq!(response.head.header("Allow"), Some("a??Set-Cookie: a=b????"));
+        assert_eq!(response.head.header("Nothing"), None);
     }
 
     #[test]

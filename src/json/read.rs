@@ -1,7 +1,8 @@
 //! Reads one JSON object and keeps the fields that were asked for.
 //!
-//! Everything else is checked and skipped without recursion and without memory, so nesting has no limit (JS-02). A
-//! duplicate key is an error, wherever it is on the top level: two parsers could otherwise disagree about its value.
+//! Everything else is checked and skipped without recursion and without memory, so nesting has no limit
+//! (JS-02). A duplicate key is an error, wherever it is on the top level: two parsers could otherwise
+//! disagree about its value.
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::HashSet;
@@ -42,8 +43,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Reads an object; returns the fields of these names, in this order. A byte order mark is accepted, as Python's
-/// `json.loads` does (JS-04).
+/// Reads an object; returns the fields of these names, in this order. A byte order mark is accepted, as
+/// Python's `json.loads` does (JS-04).
 ///
 /// # Errors
 /// The first problem.

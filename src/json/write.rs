@@ -1,6 +1,7 @@
 //! Writes JSON to any [`io::Write`] while it is produced, so that a large value is never held as a whole.
 //!
-//! A [`ValueWriter`] writes exactly one value. Every error is one of the output. Objects and arrays put the commas; [`ObjectWriter::end`] and
+//! A [`ValueWriter`] writes exactly one value. Every error is one of the output. Objects and arrays put the
+//! commas; [`ObjectWriter::end`] and
 //! [`ArrayWriter::end`] must be called.
 
 use super::escape::{Decoded, needs_no_escape, push_escaped_text};
@@ -108,8 +109,8 @@ impl<'w> StringWriter<'w> {
         Self { out }
     }
 
-    /// Writes bytes as text, in parts. Bytes that are not UTF-8 become U+FFFD; a character must not be split between two
-    /// calls.
+    /// Writes bytes as text, in parts. Bytes that are not UTF-8 become U+FFFD; a character must not be split
+    /// between two calls.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut escaped = Vec::new();
         for part in Decoded(bytes) {

@@ -1,7 +1,7 @@
 //! The life of one connection: read a request, respond, keep or close, and why.
 //!
-//! A request that was invalid, or whose body was not read to its end, closes the connection: no byte of one request is ever
-//! taken for the beginning of another.
+//! A request that was invalid, or whose body was not read to its end, closes the connection: no byte of one
+//! request is ever taken for the beginning of another.
 
 use super::Limits;
 use super::request_body::IncomingBody;
@@ -9,7 +9,7 @@ use super::responder::OutgoingResponse;
 use super::wire::{Allowance, Fault, HEAD_READ_BYTES, UnreadInput, Wire};
 use crate::api::{Sandbox, errors};
 use crate::deadline::Deadline;
-use crate::http::head::{self, Connection as Persistence, Head, Version};
+use crate::http::head::{self, Head, Persistence, Version};
 use crate::http::response::{Payload, Response};
 use crate::log;
 use std::cell::Cell;
@@ -134,8 +134,8 @@ impl Connection {
         }
     }
 
-    /// Responds without waiting, for want of a worker, and closes: public routes as usual, everything else 503. A head that
-    /// is incomplete is waited for without a thread.
+    /// Responds without waiting, for want of a worker, and closes: public routes as usual, everything else
+    /// 503. A head that is incomplete is waited for without a thread.
     pub(super) fn serve_at_once(mut self, context: &Context) -> Next {
         match self.wire.fill(&mut self.input, HEAD_READ_BYTES, Deadline::within(Duration::ZERO)) {
             Ok(_) | Err(Fault::TimedOut) => {}
@@ -168,8 +168,8 @@ impl Connection {
         }
     }
 
-    /// Reads a head. `None` if it is incomplete and should be waited for without a thread. Its time limit counts from its
-    /// first byte, however slowly it arrives.
+    /// Reads a head. `None` if it is incomplete and should be waited for without a thread. Its time limit
+    /// counts from its first byte, however slowly it arrives.
     fn read_head(&mut self, context: &Context, readiness: Readiness) -> Result<Option<Head>, NoHead> {
         let deadline = Deadline::within(context.limits.keep_alive_wait);
         loop {
@@ -226,7 +226,7 @@ impl Connection {
 
     /// Refuses an invalid request and closes.
     fn refuse(self, response: &Response, limits: &Limits) -> Next {
-        log::debug(format_args!("refused a request with {}", response.status));
+        log::debug(format_args!("refused a request with {}", response.head.status));
         let written = self.write_refusal(response, limits);
         self.wire.close(UnreadInput::Expected);
         Next::Closed(written.map_or_else(CloseReason::Fault, |()| CloseReason::Refused))

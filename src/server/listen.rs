@@ -39,8 +39,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Listen {
-    /// `PORT`, `:PORT`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. Port 0, which lets the system choose, requires an address: alone
-    /// it is more likely a mistake.
+    /// `PORT`, `:PORT`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. Port 0, which lets the system choose, requires an
+    /// address: alone it is more likely a mistake.
     ///
     /// # Errors
     /// The expected format.

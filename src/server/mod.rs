@@ -1,8 +1,8 @@
 //! Sockets and threads: listen, accept, dispatch to workers, shut down. Threads are started only here.
 //!
-//! The accept thread ([`waiting`]) waits for everything that is idle. Where no worker can be started (commands may have
-//! used up the processes that are allowed) it responds itself: to health checks as usual, to everything else with 503
-//! before anything is started.
+//! The accept thread ([`waiting`]) waits for everything that is idle. Where no worker can be started
+//! (commands may have used up the processes that are allowed) it responds itself: to health checks as usual,
+//! to everything else with 503 before anything is started.
 
 mod chunks;
 mod conn;
@@ -35,8 +35,8 @@ use workers::Workers;
 /// Bounds for connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections, idle ones included. Past that the one that has been idle for longest is closed. Lowered to half of
-    /// the descriptors that the server does not need itself, since commands need some too.
+    /// Open connections, idle ones included. Past that the one that has been idle for longest is closed.
+    /// Lowered to half of the descriptors that the server does not need itself, since commands need some too.
     pub connections: usize,
     /// Threads that serve requests.
     pub workers: usize,
@@ -105,8 +105,8 @@ impl Server {
         Ok(Self { listener, address, limits })
     }
 
-    /// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT; then gives requests in flight the grace period to finish; then kills
-    /// their commands. A second signal ends the grace period.
+    /// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT; then gives requests in flight the grace period to
+    /// finish; then kills their commands. A second signal ends the grace period.
     ///
     /// # Errors
     /// No thread, or no descriptors.
@@ -141,14 +141,15 @@ impl Server {
         log::info(format_args!("listening on http://{}, serving {directory}", self.address));
         if !sandbox.root.is_open() {
             log::warn(format_args!(
-                "the base directory {directory} does not exist; create it, or set --base-dir or SANDBOX_BASE_DIR"
+                "the base directory {directory} does not exist; create it, or set --base-dir or \
+                 SANDBOX_BASE_DIR"
             ));
         }
     }
 }
 
-/// A descriptor that becomes readable with each signal that requests a shutdown. SIGUSR1 and SIGUSR2 have no effect; without
-/// a handler they would end the server.
+/// A descriptor that becomes readable with each signal that requests a shutdown. SIGUSR1 and SIGUSR2 have no
+/// effect; without a handler they would end the server.
 fn signals() -> io::Result<OwnedFd> {
     let (signalled, signal) = pipe()?;
     for number in [SIGUSR1, SIGUSR2] {
@@ -161,7 +162,8 @@ fn signals() -> io::Result<OwnedFd> {
     Ok(signalled)
 }
 
-/// Waits until no request is in flight, the time is over, or a signal arrives. Returns whether none is in flight.
+/// Waits until no request is in flight, the time is over, or a signal arrives. Returns whether none is in
+/// flight.
 fn wait_until_done(workers: &Workers, woken: &OwnedFd, signals: Option<&OwnedFd>, time: Duration) -> bool {
     let until = Deadline::within(time);
     while workers.busy() > 0 && !until.has_passed() {

@@ -5,8 +5,8 @@ use super::chunks::{ChunkWriter, Framing};
 use super::conn::CloseReason;
 use super::wire::{Allowance, Fault, UnreadInput, Wire};
 use crate::api::Transmit;
-use crate::http::head::{Connection as Persistence, Head, Version};
-use crate::http::response::{Payload, Response, Stream};
+use crate::http::head::{Head, Persistence, Version};
+use crate::http::response::{Payload, Response, ResponseHead, Stream};
 use crate::http::status::Status;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ impl<'a> OutgoingResponse<'a> {
     fn close(&self) -> Option<(CloseReason, UnreadInput)> {
         if self.is_unread.get() {
             Some((CloseReason::UnreadBody, UnreadInput::Expected))
-        } else if self.head.connection == Persistence::Close {
+        } else if self.head.persistence == Persistence::Close {
             Some((CloseReason::Requested, UnreadInput::Unexpected))
         } else if self.is_stopping.load(Ordering::SeqCst) {
             Some((CloseReason::ShuttingDown, UnreadInput::Unexpected))
@@ -115,13 +115,13 @@ impl Transmit for OutgoingResponse<'_> {
         let is_stream = matches!(response.payload, Payload::Stream(_)) && response.has_body(self.head.method);
         let close = if is_stream { self.close_after_stream() } else { self.close() };
         let persistence = if close.is_some() { Persistence::Close } else { Persistence::KeepAlive };
-        self.status = Some(response.status);
+        self.status = Some(response.head.status);
         self.outcome = Some(self.write(&response, persistence).map(|()| close));
     }
 
-    fn push(&mut self, head: &Response, part: &[u8]) -> io::Result<()> {
+    fn push(&mut self, head: &ResponseHead, part: &[u8]) -> io::Result<()> {
         let head = match self.status.replace(head.status) {
-            None => head.encode_early_head(self.head.version, self.head.connection),
+            None => head.encode_early(self.head.version, self.head.persistence),
             Some(_) => Vec::new(),
         };
         let (before, after) = self.framing().frame(part.len());

@@ -1,7 +1,7 @@
 //! The accept thread: one poll(2) over the listener, the signals, and every idle connection.
 //!
-//! A connection gets a worker for as long as a request is read and served. So an idle connection, or one whose head arrives
-//! slowly, costs a descriptor and no thread.
+//! A connection gets a worker for as long as a request is read and served. So an idle connection, or one
+//! whose head arrives slowly, costs a descriptor and no thread.
 
 use super::Limits;
 use super::conn::{Connection, Context, Next};
@@ -105,8 +105,8 @@ impl<'a> Waiting<'a> {
         Ok(slots.iter().map(PollFd::is_ready).collect())
     }
 
-    /// Gives readable connections to the workers, and also those whose request is late, for an error response. Closes those
-    /// that have been idle for too long.
+    /// Gives readable connections to the workers, and also those whose request is late, for an error
+    /// response. Closes those that have been idle for too long.
     fn dispatch(&mut self, ready: &[bool]) {
         for (idle, is_ready) in std::mem::take(&mut self.idle).into_iter().zip(ready) {
             let is_late = !is_ready && idle.until.has_passed();
@@ -132,8 +132,8 @@ impl<'a> Waiting<'a> {
         self.idle.push_back(Idle { connection, until });
     }
 
-    /// Accepts a batch. If there is no room, the connection that has been idle for longest is closed; but never one from
-    /// this batch, which may have sent a request already. Then new connections wait.
+    /// Accepts a batch. If there is no room, the connection that has been idle for longest is closed; but
+    /// never one from this batch, which may have sent a request already. Then new connections wait.
     fn accept(&mut self) {
         let mut replaceable = self.idle.len();
         for _ in 0..ACCEPT_BATCH {

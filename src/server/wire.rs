@@ -1,4 +1,5 @@
-//! A TCP stream under a [`Deadline`]: fills a buffer, writes all of a payload, closes without losing what was written.
+//! A TCP stream under a [`Deadline`]: fills a buffer, writes all of a payload, closes without losing what was
+//! written.
 //!
 //! The socket never blocks; every wait is a poll(2) with an end.
 
@@ -16,16 +17,17 @@ use std::time::{Duration, Instant};
 pub(super) const HEAD_READ_BYTES: usize = 4 << 10;
 pub(super) const BODY_READ_BYTES: usize = 256 << 10;
 
-/// The size of one read of a file. Between processes of one machine this is faster than sendfile(2), whose pages are not in
-/// the cache of the reader's processor.
+/// The size of one read of a file. Between processes of one machine this is faster than sendfile(2), whose
+/// pages are not in the cache of the reader's processor.
 const FILE_READ_BYTES: usize = 256 << 10;
 
-/// The send buffer for a file to a peer on this machine. There is no latency to hide, so a larger one does not help; this
-/// much is still in the processor's cache when the peer reads it, which halves the time of that.
+/// The send buffer for a file to a peer on this machine. There is no latency to hide, so a larger one does
+/// not help; this much is still in the processor's cache when the peer reads it, which halves the time of
+/// that.
 const LOOPBACK_SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How much a connection that is being closed may still send, and for how long. Enough for a client that sends a large body
-/// before it reads the response.
+/// How much a connection that is being closed may still send, and for how long. Enough for a client that
+/// sends a large body before it reads the response.
 const DRAIN_BYTES: usize = 512 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// The same for a client that has sent its whole request.
@@ -70,8 +72,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// How long a transfer may take: a fixed time, and more for each byte transferred. So sending a byte now and then gains
-/// almost nothing, and a large file over a slow line arrives.
+/// How long a transfer may take: a fixed time, and more for each byte transferred. So sending a byte now and
+/// then gains almost nothing, and a large file over a slow line arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     started: Instant,
@@ -150,8 +152,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes a part of a file, and before it the head. A file that has become shorter fails the connection, since the
-    /// announced length can no longer be sent.
+    /// Writes a part of a file, and before it the head. A file that has become shorter fails the connection,
+    /// since the announced length can no longer be sent.
     pub(super) fn write_file(
         &self,
         head: &[u8],
@@ -212,8 +214,9 @@ impl Wire {
         }
     }
 
-    /// Shuts down the sending side, drains what is still arriving, and closes. Closing with unread input would send a reset,
-    /// which can destroy the response before the client has read it (RFC 9112 section 9.6).
+    /// Shuts down the sending side, drains what is still arriving, and closes. Closing with unread input
+    /// would send a reset, which can destroy the response before the client has read it (RFC 9112 section
+    /// 9.6).
     pub(super) fn close(self, unread: UnreadInput) {
         if self.stream.shutdown(Shutdown::Write).is_err() {
             return;

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// How long an idle temporary worker waits for work.
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// Idle workers that are kept in addition to the core. Each counts as a process where those are limited, and commands need
-/// some too.
+/// Idle workers that are kept in addition to the core. Each counts as a process where those are limited, and
+/// commands need some too.
 const MAX_IDLE: usize = 4;
 
 /// More than musl's default of 128 KiB; buffers are on the heap.

@@ -1,14 +1,14 @@
 //! Errors and results as responses: the statuses and sentences that clients of the reference match on.
 //!
-//! Deployed clients send a request again after 500, 502, 503 and 504. So nothing that a client can cause is one of those;
-//! what is left are faults of the disk, and a full disk is 507.
+//! Deployed clients send a request again after 500, 502, 503 and 504. So nothing that a client can cause is
+//! one of those; what is left are faults of the disk, and a full disk is 507.
 
 use super::super::errors::{JSON, detail, json, refused, single_field};
 use super::python;
 use super::wire::Invalid;
 use crate::files;
 use crate::http;
-use crate::http::response::{Payload, Response, Stream};
+use crate::http::response::{Payload, Response, ResponseHead, Stream};
 use crate::http::status::Status;
 use crate::json::write::{ValueWriter, to_bytes};
 use crate::sys::errno::{EIO, ENODEV, ESTALE, EUCLEAN};
@@ -38,6 +38,11 @@ pub(super) fn ok_streamed(body: impl Stream + 'static, estimated_bytes: usize) -
         }
     }
     Response::new(Status::OK, Payload::Stream(Box::new(body))).with("Content-Type", JSON)
+}
+
+/// The head of a response that begins before the result of its command is known.
+pub(super) fn executed() -> ResponseHead {
+    ResponseHead::new(Status::OK).with("Content-Type", JSON)
 }
 
 pub(super) fn uploaded(name: &str) -> Response {
@@ -124,8 +129,8 @@ pub(super) fn not_uploaded(error: &files::Error, name: &str) -> Response {
     message(status, &format!("File upload failed: {reason}"))
 }
 
-/// The status of an unexpected error. Only a broken disk is the server's fault. A shortage of descriptors or memory may be
-/// a client's doing, and passes; everything else results from the request.
+/// The status of an unexpected error. Only a broken disk is the server's fault. A shortage of descriptors or
+/// memory may be a client's doing, and passes; everything else results from the request.
 fn status_of_fault(error: &files::Error) -> Status {
     match error.raw_os_error() {
         Some(EIO | ENODEV | ESTALE | EUCLEAN) => Status::INTERNAL_SERVER_ERROR,

@@ -1,10 +1,10 @@
 //! `POST /execute`: runs a command and responds with its output and exit code.
 //!
-//! A command that cannot be started is a 200 with `exit_code` 1 and a message in `stderr`. Only an invalid body is refused,
-//! before anything runs.
+//! A command that cannot be started is a 200 with `exit_code` 1 and a message in `stderr`. Only an invalid
+//! body is refused, before anything runs.
 
 use super::super::{Request, RequestBody, Responder, Sandbox, Sent};
-use super::stdout::{CommandResult, ExecuteSink, early_head};
+use super::stdout::{CommandResult, ExecuteSink};
 use super::wire::{ExecuteRequest, Invalid};
 use super::{errors, python, shlex};
 use crate::deadline::{Deadline, seconds};
@@ -27,7 +27,7 @@ pub(super) fn execute(
     };
     let (timeout_seconds, timeout) = timeout(sandbox, timeout_seconds);
     let deadline = Deadline::after(request.received, timeout);
-    let mut sink = ExecuteSink::new(responder.stream(early_head()), &sandbox.limits);
+    let mut sink = ExecuteSink::new(responder.stream(errors::executed()), &sandbox.limits);
     let result = run(sandbox, &command, deadline, timeout_seconds, &mut sink);
     sink.finish(result.unwrap_or_else(|message| failed(format!("{PREFIX}{message}"))))
 }

@@ -1,5 +1,5 @@
-//! The HTTP API of the Python runtime of kubernetes-sigs/agent-sandbox: same paths, JSON, statuses and error messages, so
-//! that its clients need no change. `docs/compatibility.md` lists the intended differences.
+//! The HTTP API of the Python runtime of kubernetes-sigs/agent-sandbox: same paths, JSON, statuses and error
+//! messages, so that its clients need no change. `docs/compatibility.md` lists the intended differences.
 
 mod browse;
 mod errors;

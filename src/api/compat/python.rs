@@ -1,5 +1,5 @@
-//! Errors, lists and numbers as Python prints them. Deployed clients match on these texts, which the reference takes from
-//! Python and glibc; those of musl differ.
+//! Errors, lists and numbers as Python prints them. Deployed clients match on these texts, which the
+//! reference takes from Python and glibc; those of musl differ.
 
 use crate::sys::errno;
 use std::io;
@@ -78,8 +78,8 @@ pub(super) fn string(text: &str) -> String {
     out
 }
 
-/// `str.isprintable`. Rust's table has the same categories, but is accessible only through `escape_debug`, which does not
-/// escape printable characters and, after another character, combining marks.
+/// `str.isprintable`. Rust's table has the same categories, but is accessible only through `escape_debug`,
+/// which does not escape printable characters and, after another character, combining marks.
 fn is_printable(character: char) -> bool {
     let text = ['a', character].iter().collect::<String>();
     let escaped = text.escape_debug().to_string();

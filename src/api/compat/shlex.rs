@@ -1,8 +1,9 @@
-//! Splits a command string into arguments by the rules of Python's `shlex.split(text)` (POSIX mode, comments off).
+//! Splits a command string into arguments by the rules of Python's `shlex.split(text)` (POSIX mode, comments
+//! off).
 //!
-//! These are not a shell's rules: white space is exactly space, tab, CR and LF; `#` is an ordinary character; a
-//! backslash keeps the newline after it; inside double quotes it escapes only `"` and itself. `tests/it/shlex.rs`
-//! compares this file with Python's own on 100,000 generated strings.
+//! These are not a shell's rules: white space is exactly space, tab, CR and LF; `#` is an ordinary character;
+//! a backslash keeps the newline after it; inside double quotes it escapes only `"` and itself.
+//! `tests/it/shlex.rs` compares this file with Python's own on 100,000 generated strings.
 
 use std::fmt;
 

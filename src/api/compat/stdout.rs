@@ -1,16 +1,16 @@
-//! The sink of `POST /execute`: collects both output streams, and streams standard output as part of a JSON string once
-//! there is more of it than the buffer holds.
+//! The sink of `POST /execute`: collects both output streams, and streams standard output as part of a JSON
+//! string once there is more of it than the buffer holds.
 //!
-//! The response begins early if the command takes long, and keep-alive bytes follow if the client half-closes: behind a
-//! proxy, only the second or third write shows that the client has disconnected. White space before the JSON does not
-//! change it. Inside a JSON string there is no such byte, so a few bytes of output are held back and sent one character at
-//! a time.
+//! The response begins early if the command takes long, and keep-alive bytes follow if the client
+//! half-closes: behind a proxy, only the second or third write shows that the client has disconnected. White
+//! space before the JSON does not change it. Inside a JSON string there is no such byte, so a few bytes of
+//! output are held back and sent one character at a time.
 
 use super::super::{BodyWriter, DEFAULT_OUTPUT_BYTES, Limits, Sent};
 use super::{errors, wire};
 use crate::deadline::Deadline;
 use crate::exec::{Capture, Captured, Channel, Flow, Sink, Watch};
-use crate::http::response::{Response, Stream};
+use crate::http::response::Stream;
 use crate::json::escape::push_escaped;
 use std::io;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// How much streamed output is held back, to be sent as keep-alive bytes.
 const HELD_BYTES: usize = 8;
 
-/// How much unlimited output may be pending during the drain without being streamed: more than a pipe holds, so that all
-/// output written before the end is read before any time is spent on sending it.
+/// How much unlimited output may be pending during the drain without being streamed: more than a pipe holds,
+/// so that all output written before the end is read before any time is spent on sending it.
 const DRAIN_BUFFER_BYTES: usize = 2 << 20;
 
 /// Output on its way into a response.
@@ -103,7 +103,8 @@ impl<'a> ExecuteSink<'a> {
         if self.json.is_empty() { Flow::Continue } else { self.writer.push(&self.json) }
     }
 
-    /// While the connection does not take pending bytes, the head of the output must not grow. Its tail is bounded.
+    /// While the connection does not take pending bytes, the head of the output must not grow. Its tail is
+    /// bounded.
     fn stdout_flow(&self) -> Flow {
         let must_wait = !self.is_draining || self.is_due();
         if must_wait && self.writer.has_pending() && self.stdout.is_in_head() {
@@ -164,8 +165,8 @@ impl Sink for ExecuteSink<'_> {
 
     fn watch(&self) -> Option<Watch<'_>> {
         let has_pending = self.writer.has_pending();
-        // During the drain the connection matters only if the drain has to wait for it. Whether the client is still there
-        // shows when the rest is sent.
+        // During the drain the connection matters only if the drain has to wait for it. Whether the client is
+        // still there shows when the rest is sent.
         let is_relevant = !self.is_draining || (has_pending && self.is_due());
         is_relevant.then(|| Watch {
             connection: self.writer.connection(),
@@ -175,7 +176,8 @@ impl Sink for ExecuteSink<'_> {
     }
 }
 
-/// When keep-alive bytes are due: once after a while; and once the client has half-closed, at growing intervals.
+/// When keep-alive bytes are due: once after a while; and once the client has half-closed, at growing
+/// intervals.
 struct KeepAlive {
     at: Option<Deadline>,
     interval: Option<Duration>,
@@ -253,9 +255,4 @@ impl Stream for Output {
         };
         response.write_rest(out)
     }
-}
-
-/// The head with which a response begins before its body is known.
-pub(super) fn early_head() -> Response {
-    errors::ok(|_| Ok(()))
 }

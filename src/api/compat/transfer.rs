@@ -10,8 +10,9 @@ use crate::http::multipart::{Event, Parser, PartHead, boundary};
 use crate::http::range::{Range, range};
 use crate::http::response::{Payload, Response, content_disposition};
 
-/// Writes the part named `file` to the path in its filename. If there are several the last one counts, as in the
-/// reference; other parts are skipped. The file replaces its target only after the whole body has been read.
+/// Writes the part named `file` to the path in its filename. If there are several the last one counts, as in
+/// the reference; other parts are skipped. The file replaces its target only after the whole body has been
+/// read.
 pub(super) fn upload(
     sandbox: &Sandbox,
     request: &Request<'_>,
@@ -145,8 +146,8 @@ fn file_response(head: &Head, file: OpenFile, name: &[u8]) -> Response {
         .with("Content-Disposition", content_disposition(name))
 }
 
-/// Whether the client has this version of the file. A date counts only if it is exactly the one that was sent, so no clock
-/// has to be trusted.
+/// Whether the client has this version of the file. A date counts only if it is exactly the one that was
+/// sent, so no clock has to be trusted.
 fn is_known(head: &Head, etag: &str, last_modified: &str) -> bool {
     match (head.headers.get("if-none-match"), head.headers.get("if-modified-since")) {
         (Some(tags), _) => tags

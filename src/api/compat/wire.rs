@@ -122,8 +122,8 @@ fn positive_number(value: Option<Value>) -> Result<Option<f64>, Invalid> {
     }
 }
 
-/// The beginning of the response to `POST /execute`. Standard output may follow in parts before the rest of the response
-/// is known ([`ExecuteResponse::write_rest`]).
+/// The beginning of the response to `POST /execute`. Standard output may follow in parts before the rest of
+/// the response is known ([`ExecuteResponse::write_rest`]).
 pub fn execute_begins() -> Vec<u8> {
     to_bytes(|value| value.object()?.field("stdout")?.begin_string().map(drop))
 }
@@ -280,7 +280,10 @@ mod tests {
         );
         check_detail(
             b"[]",
-            r#"{"detail":[{"type":"model_attributes_type","loc":["body"],"msg":"Input should be a valid dictionary or object"}]}"#,
+            concat!(
+                r#"{"detail":[{"type":"model_attributes_type","loc":["body"],"#,
+                r#""msg":"Input should be a valid dictionary or object"}]}"#,
+            ),
         );
     }
 
