@@ -102,7 +102,7 @@ impl<'a> BodyWriter<'a> {
 
     fn flow(&self, result: &io::Result<()>) -> Flow {
         match result {
-            Err(_) => Flow::Gone,
+            Err(_) => Flow::Disconnected,
             Ok(()) if self.has_pending() => Flow::Pause,
             Ok(()) => Flow::Continue,
         }

@@ -104,12 +104,12 @@ impl<'a> Pump<'a> {
                 (Ready { is_stopping: true, .. }, _) => return Some(Ending::ShutDown),
                 (Ready { peer: Peer::Reset, .. }, _) => return Some(Ending::Disconnected),
                 _ if deadline.has_passed() => return Some(Ending::TimedOut),
-                (_, Flow::Gone) => return Some(Ending::Disconnected),
+                (_, Flow::Disconnected) => return Some(Ending::Disconnected),
                 (Ready { peer: Peer::HalfClosed, .. }, _) => self.sink.half_closed(),
                 _ => {}
             }
             let is_due = self.sink.keep_alive_at().is_some_and(Deadline::has_passed);
-            if is_due && self.sink.keep_alive() == Flow::Gone {
+            if is_due && self.sink.keep_alive() == Flow::Disconnected {
                 return Some(Ending::Disconnected);
             }
         }
@@ -126,7 +126,7 @@ impl<'a> Pump<'a> {
         while !self.is_over() && (!last.has_passed() || self.received_bytes() < enough_bytes) {
             let ready = self.wait(quiet, None);
             let flow = self.transfer(&ready);
-            if ready.is_timed_out || ready.peer == Peer::Reset || flow == Flow::Gone {
+            if ready.is_timed_out || ready.peer == Peer::Reset || flow == Flow::Disconnected {
                 return;
             }
         }
@@ -178,7 +178,11 @@ impl<'a> Pump<'a> {
         let flushed = if ready.can_flush { self.flush() } else { Flow::Continue };
         let stdout = self.stdout.transfer(ready.stdout, self.sink, &mut self.buffer);
         let stderr = self.stderr.transfer(ready.stderr, self.sink, &mut self.buffer);
-        if [flushed, stdout, stderr].contains(&Flow::Gone) { Flow::Gone } else { Flow::Continue }
+        if [flushed, stdout, stderr].contains(&Flow::Disconnected) {
+            Flow::Disconnected
+        } else {
+            Flow::Continue
+        }
     }
 
     fn flush(&mut self) -> Flow {

@@ -25,7 +25,7 @@ pub enum Flow {
     /// Bytes are pending. Do not read this channel before [`Sink::flush`] succeeds.
     Pause,
     /// The consumer has disconnected; the output has no destination any more.
-    Gone,
+    Disconnected,
 }
 
 /// A connection to poll while the command runs.

@@ -44,7 +44,7 @@ impl Spawner {
             let spawn = Spawn {
                 arguments: spec.argv.arguments(),
                 environment: self.environment.variables(),
-                mark: tag.variable(),
+                execution_id: tag.variable(),
                 directory: spec.directory,
                 stdin: self.null.as_fd(),
                 stdout: child_stdout.as_fd(),

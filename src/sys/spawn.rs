@@ -20,7 +20,7 @@ pub struct Spawn<'a> {
     /// Each `NAME=value`.
     pub environment: &'a [CString],
     /// One more variable, `NAME=value`.
-    pub mark: &'a CStr,
+    pub execution_id: &'a CStr,
     pub directory: BorrowedFd<'a>,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
@@ -52,7 +52,7 @@ impl Spawn<'_> {
         actions.duplicate(self.stderr, libc::STDERR_FILENO)?;
         actions.change_directory(self.directory)?;
         let arguments = pointers(self.arguments.iter().map(CString::as_c_str));
-        let environment = pointers(self.environment.iter().map(CString::as_c_str).chain([self.mark]));
+        let environment = pointers(self.environment.iter().map(CString::as_c_str).chain([self.execution_id]));
         let mut pid: libc::pid_t = 0;
         // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated strings that
         // `self` keeps alive; attributes and actions are initialised; the child writes only to copies of them.

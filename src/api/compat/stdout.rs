@@ -72,13 +72,13 @@ impl<'a> ExecuteSink<'a> {
 
     /// Streams what is due, if the connection keeps up.
     fn advance(&mut self) -> Flow {
-        if self.writer.has_pending() && self.writer.flush() == Flow::Gone {
-            return Flow::Gone;
+        if self.writer.has_pending() && self.writer.flush() == Flow::Disconnected {
+            return Flow::Disconnected;
         }
         if !self.writer.has_pending() && self.is_due() {
             let count = self.stdout.streamable(HELD_BYTES).len();
-            if self.stream(count) == Flow::Gone {
-                return Flow::Gone;
+            if self.stream(count) == Flow::Disconnected {
+                return Flow::Disconnected;
             }
         }
         self.stdout_flow()

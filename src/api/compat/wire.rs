@@ -1,6 +1,6 @@
 //! The JSON of the contract: what requests contain, and what responses look like.
 //!
-//! A request is either valid or an [`Invalid`], in the words of FastAPI, on which the reference is built.
+//! A request is either valid or an [`Invalid`], worded like FastAPI, on which the reference is built.
 
 use crate::files::{Entry, EntryKind};
 use crate::json::read::{self, Value};
