@@ -1,7 +1,7 @@
 //! Deadlines: the instant by which something must be finished.
 //!
-//! The edge turns a timeout into a `Deadline` once; nothing below sees a timeout. The clock is monotonic, so setting the
-//! time of day has no effect.
+//! The edge turns a timeout into a `Deadline` once; nothing below sees a timeout. The clock is monotonic, so
+//! setting the time of day has no effect.
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ impl Deadline {
     }
 }
 
-/// A number of seconds as a duration. `None` unless it is positive and finite. A larger one is clamped to about a hundred
-/// years.
+/// A number of seconds as a duration. `None` unless it is positive and finite. A larger one is clamped to
+/// about a hundred years.
 pub fn seconds(number: f64) -> Option<Duration> {
     let is_valid = number.is_finite() && number > 0.0;
     is_valid.then(|| Duration::try_from_secs_f64(number).unwrap_or(FAR).min(FAR))

@@ -1,26 +1,28 @@
-//! What is in a directory.
+//! Directory listings.
 //!
-//! A link is shown as what it leads to for as long as that is inside the base directory. Any other link (outside,
-//! dangling, a loop) is shown as itself: a file, with the size and the time of the link (LI-01, LI-07).
-//! An entry that vanishes meanwhile is left out (LI-06), and so are unfinished uploads.
+//! A symlink is listed as its target if that is inside the base directory. Any other symlink (to the outside,
+//! dangling, or in a loop) is listed as itself: a file, with the size and the time of the symlink (LI-01,
+//! LI-07). An entry that is removed during the listing is omitted (LI-06), and so are unfinished uploads.
 
-use super::root::Place;
+use super::root::Location;
 use super::{Error, Modified, RelPath, Root, replacement};
 use crate::sys::fs::{self, Kind, Stat};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::AsFd;
 
+/// One entry of a directory.
 #[derive(Debug)]
 pub struct Entry {
     /// Any bytes but NUL and `/`.
     pub name: Vec<u8>,
     pub kind: EntryKind,
+    /// In bytes.
     pub size: u64,
     pub modified: Modified,
 }
 
-/// As a client sees it: what is not a directory is a file.
+/// What a client distinguishes: everything that is not a directory is a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -30,15 +32,15 @@ pub enum EntryKind {
 /// The entries of a directory, sorted by the bytes of their names.
 ///
 /// # Errors
-/// [`Error::NotADirectory`] or [`Error::NotFound`] if there is no such directory.
+/// [`Error::NotFound`], or [`Error::NotADirectory`] if the path names something else.
 pub fn list(root: &Root, path: &RelPath) -> Result<Vec<Entry>, Error> {
-    let place = root.locate(path)?;
-    match place.object {
+    let location = root.locate(path)?;
+    match location.object {
         None => return Err(Error::NotFound),
         Some(stat) if stat.kind != Kind::Directory => return Err(Error::NotADirectory),
         Some(_) => {}
     }
-    let directory = fs::open_to_list(place.directory.as_fd(), &place.name)
+    let directory = fs::open_to_list(location.directory.as_fd(), &location.name)
         .map_err(Error::doing("opening the directory"))?;
     let mut entries = Vec::new();
     fs::read_directory(directory.as_fd(), |name, kind| {
@@ -51,18 +53,18 @@ pub fn list(root: &Root, path: &RelPath) -> Result<Vec<Entry>, Error> {
             }
             Ok(stat) => entries.push(entry(name, &stat)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Such as a mount whose server is gone. It must not cost the client the rest of the listing.
+            // For example a stale network mount. The other entries must still be listed.
             Err(_) => entries.push(unknown(name, kind)),
         }
     })
     .map_err(Error::doing("reading the directory"))?;
-    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
     Ok(entries)
 }
 
-/// What a link leads to, if that exists and is inside the base directory.
+/// The target of a symlink, if it exists and is inside the base directory.
 fn target(root: &Root, directory: &RelPath, link: &CStr) -> Option<Stat> {
-    let Place { object, .. } = root.locate(&directory.child(link)).ok()?;
+    let Location { object, .. } = root.locate(&directory.child(link)).ok()?;
     object
 }
 

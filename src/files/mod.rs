@@ -1,11 +1,11 @@
-//! What a path below the base directory means, and what can be done there: [`open`], [`list`], [`exists`], and
-//! replace a file ([`Replacement`]).
+//! Paths below the base directory, and the operations on them: [`open`], [`list`], [`exists`], and replacing
+//! a file ([`Replacement`]).
 //!
-//! Invariant: nothing outside the base directory is read, written, or told about. Each operation first has its path
-//! followed by [`Root`] to a directory inside, by descriptor, and then works on one entry of that directory without
-//! following it.
+//! Invariant: nothing outside the base directory is read, written or disclosed. Each operation first resolves
+//! its path with [`Root`] to the descriptor of a directory inside, and then works on one entry of that
+//! directory without following it.
 //!
-//! Errors say what is wrong, and leave it to the caller what a client is told.
+//! Errors name the cause; the caller chooses what the client sees.
 
 mod listing;
 mod path;
@@ -28,7 +28,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::{error, fmt, io};
 
-/// A regular file, open for reading, and what it was when it was opened.
+/// A regular file, open for reading, and its metadata from that moment.
 #[derive(Debug)]
 pub struct OpenFile {
     pub file: File,
@@ -37,24 +37,26 @@ pub struct OpenFile {
     pub identity: Identity,
 }
 
+/// Why an operation failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The path leaves the base directory, has a NUL in it, or goes through a magic link.
+    /// The path leaves the base directory, contains a NUL, or goes through a magic link.
     Denied,
     NotFound,
-    /// There is something that is not a directory where the path needs one.
+    /// A component of the path that must be a directory is not one.
     NotADirectory,
     IsADirectory,
     /// It is a FIFO, device or socket.
     NotAFile,
-    /// No file can be made under this name; says why.
+    /// A file cannot have this name, with the reason.
     InvalidName(&'static str),
-    /// `ELOOP` or `ENAMETOOLONG`: the path cannot be followed.
+    /// `ELOOP` or `ENAMETOOLONG`: the path cannot be resolved.
     BadPath(io::Error),
-    /// `EACCES`, `EPERM`, `EROFS`: the system does not let us.
+    /// `EACCES`, `EPERM` or `EROFS`.
     NotPermitted(io::Error),
-    /// `ENOSPC`, `EDQUOT`.
+    /// `ENOSPC` or `EDQUOT`.
     NoSpace(io::Error),
+    /// Any other error, and what was attempted.
     Io {
         doing: &'static str,
         source: io::Error,
@@ -63,18 +65,18 @@ pub enum Error {
 
 /// Opens a regular file for reading.
 ///
-/// It never waits, and never opens anything else: only a file that is replaced by a FIFO, device or socket at this very
-/// moment is opened as that, without waiting, and closed again.
+/// It never blocks. Other kinds of files are not opened, with one exception: a file that is replaced at this
+/// very moment by a FIFO, device or socket is opened as that, without blocking, and closed again.
 ///
 /// # Errors
-/// [`Error::IsADirectory`] or [`Error::NotAFile`] if it is anything else.
+/// [`Error::IsADirectory`] or [`Error::NotAFile`] if it is not a regular file.
 pub fn open(root: &Root, path: &RelPath) -> Result<OpenFile, Error> {
-    let place = root.locate(path)?;
-    only_a_file(&place.object.ok_or(Error::NotFound)?)?;
-    let opened =
-        fs::open_to_read(place.directory.as_fd(), &place.name).map_err(Error::doing("opening the file"))?;
-    let stat = fs::stat(opened.as_fd()).map_err(Error::doing("looking at the file"))?;
-    only_a_file(&stat)?;
+    let location = root.locate(path)?;
+    check_is_file(&location.object.ok_or(Error::NotFound)?)?;
+    let opened = fs::open_to_read(location.directory.as_fd(), &location.name)
+        .map_err(Error::doing("opening the file"))?;
+    let stat = fs::stat(opened.as_fd()).map_err(Error::doing("reading the metadata of the file"))?;
+    check_is_file(&stat)?;
     Ok(OpenFile {
         file: File::from(opened),
         size: stat.size,
@@ -83,7 +85,7 @@ pub fn open(root: &Root, path: &RelPath) -> Result<OpenFile, Error> {
     })
 }
 
-fn only_a_file(stat: &Stat) -> Result<(), Error> {
+fn check_is_file(stat: &Stat) -> Result<(), Error> {
     match stat.kind {
         Kind::File => Ok(()),
         Kind::Directory => Err(Error::IsADirectory),
@@ -91,58 +93,59 @@ fn only_a_file(stat: &Stat) -> Result<(), Error> {
     }
 }
 
-/// Whether the path leads to anything, links followed; `false` too where that cannot be found out (EXI-02).
+/// Whether the path exists, symlinks followed. `false` also if it cannot be resolved (EXI-02).
 ///
 /// # Errors
-/// [`Error::Denied`], and [`Error::Io`] when the system is in trouble.
+/// [`Error::Denied`], and [`Error::Io`] if the system fails.
 pub fn exists(root: &Root, path: &RelPath) -> Result<bool, Error> {
     match root.locate(path) {
-        Ok(place) => Ok(place.object.is_some()),
+        Ok(location) => Ok(location.object.is_some()),
         Err(error) if error.is_about_the_path() => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 impl Error {
-    /// For `map_err`: sorts the kernel's errors.
-    fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+    /// For `map_err`: classifies an error of the kernel.
+    fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
-            Some(errno::ENOENT) => Error::NotFound,
-            Some(errno::ENOTDIR) => Error::NotADirectory,
-            Some(errno::EISDIR) => Error::IsADirectory,
-            Some(errno::ENXIO) => Error::NotAFile,
-            Some(errno::ELOOP | errno::ENAMETOOLONG) => Error::BadPath(source),
-            Some(errno::EACCES | errno::EPERM | errno::EROFS) => Error::NotPermitted(source),
-            Some(errno::ENOSPC | errno::EDQUOT) => Error::NoSpace(source),
-            _ => Error::Io { doing, source },
+            Some(errno::ENOENT) => Self::NotFound,
+            Some(errno::ENOTDIR) => Self::NotADirectory,
+            Some(errno::EISDIR) => Self::IsADirectory,
+            Some(errno::ENXIO) => Self::NotAFile,
+            Some(errno::ELOOP | errno::ENAMETOOLONG) => Self::BadPath(source),
+            Some(errno::EACCES | errno::EPERM | errno::EROFS) => Self::NotPermitted(source),
+            Some(errno::ENOSPC | errno::EDQUOT) => Self::NoSpace(source),
+            _ => Self::Io { doing, source },
         }
     }
 
-    fn bad_path(errno: i32) -> Error {
-        Error::BadPath(io::Error::from_raw_os_error(errno))
+    fn bad_path(errno: i32) -> Self {
+        Self::BadPath(io::Error::from_raw_os_error(errno))
     }
 
-    /// It tells that the path leads nowhere, rather than that it must not be followed or that the system failed.
+    /// Whether the path does not exist or cannot be resolved, as opposed to being denied or to a failure of
+    /// the system.
     fn is_about_the_path(&self) -> bool {
-        matches!(self, Error::NotFound | Error::NotADirectory | Error::BadPath(_) | Error::NotPermitted(_))
+        matches!(self, Self::NotFound | Self::NotADirectory | Self::BadPath(_) | Self::NotPermitted(_))
     }
 
     /// Whether it is a shortage that passes, such as one of memory or descriptors.
     pub fn is_transient_shortage(&self) -> bool {
-        matches!(self, Error::Io { source, .. } if errno::is_transient_shortage(source))
+        matches!(self, Self::Io { source, .. } if errno::is_transient_shortage(source))
     }
 
-    /// The errno that the kernel gave, or would give (errno(3)); none for what is refused by our own rules.
+    /// The errno that the kernel returned, or would return (errno(3)); `None` for a refusal by our own rules.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
-            Error::Denied | Error::NotAFile | Error::InvalidName(_) => None,
-            Error::NotFound => Some(errno::ENOENT),
-            Error::NotADirectory => Some(errno::ENOTDIR),
-            Error::IsADirectory => Some(errno::EISDIR),
-            Error::BadPath(source)
-            | Error::NotPermitted(source)
-            | Error::NoSpace(source)
-            | Error::Io { source, .. } => source.raw_os_error(),
+            Self::Denied | Self::NotAFile | Self::InvalidName(_) => None,
+            Self::NotFound => Some(errno::ENOENT),
+            Self::NotADirectory => Some(errno::ENOTDIR),
+            Self::IsADirectory => Some(errno::EISDIR),
+            Self::BadPath(source)
+            | Self::NotPermitted(source)
+            | Self::NoSpace(source)
+            | Self::Io { source, .. } => source.raw_os_error(),
         }
     }
 }
@@ -150,16 +153,16 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Denied => f.write_str("the path leaves the base directory"),
-            Error::NotFound => f.write_str("no such file or directory"),
-            Error::NotADirectory => f.write_str("not a directory"),
-            Error::IsADirectory => f.write_str("a directory"),
-            Error::NotAFile => f.write_str("not a regular file"),
-            Error::InvalidName(why) => f.write_str(why),
-            Error::BadPath(source) => write!(f, "the path cannot be followed: {source}"),
-            Error::NotPermitted(source) => write!(f, "not permitted: {source}"),
-            Error::NoSpace(source) => write!(f, "no space: {source}"),
-            Error::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Denied => f.write_str("the path leaves the base directory"),
+            Self::NotFound => f.write_str("no such file or directory"),
+            Self::NotADirectory => f.write_str("not a directory"),
+            Self::IsADirectory => f.write_str("a directory"),
+            Self::NotAFile => f.write_str("not a regular file"),
+            Self::InvalidName(why) => f.write_str(why),
+            Self::BadPath(source) => write!(f, "the path cannot be resolved: {source}"),
+            Self::NotPermitted(source) => write!(f, "not permitted: {source}"),
+            Self::NoSpace(source) => write!(f, "no space: {source}"),
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
 }

@@ -1,14 +1,15 @@
-//! A path below the base directory, as a client gave it: parsed once, and pure.
+//! A path below the base directory, parsed once from a client's bytes. Pure.
 //!
-//! Invariant: a [`RelPath`] is relative and free of NUL, of empty components, and of `.` but at its end. `..` stays
-//! where it was: what it means depends on the links before it, and only the file system knows those.
+//! Invariant: a [`RelPath`] is relative and has no NUL, no empty component, and no `.` except at its end.
+//! `..` is kept: its meaning depends on the symlinks before it, which only the file system knows.
 //!
-//! A path that ends in a slash (or in `/.`) names a directory; it is kept as a last component `.`, so that every
-//! resolver refuses it on a file without having to ask (path_resolution(7)).
+//! A path that ends in a slash (or in `/.`) names a directory. That is kept as a last component `.`, so that
+//! every resolver refuses it for a file (path_resolution(7)).
 
 use super::Error;
 use std::ffi::{CStr, CString};
 
+/// A path relative to the base directory.
 #[derive(Clone, Debug)]
 pub struct RelPath {
     components: Vec<CString>,
@@ -16,12 +17,12 @@ pub struct RelPath {
 }
 
 impl RelPath {
-    /// Parses percent-decoded bytes. An absolute path is taken as relative to the base directory (CF-11), and an
-    /// empty one is the base directory itself.
+    /// Parses percent-decoded bytes. An absolute path is relative to the base directory (CF-11), and an empty
+    /// one is the base directory itself.
     ///
     /// # Errors
-    /// [`Error::Denied`] if there is a NUL in it (CF-08).
-    pub fn parse(path: &[u8]) -> Result<RelPath, Error> {
+    /// [`Error::Denied`] if it contains a NUL (CF-08).
+    pub fn parse(path: &[u8]) -> Result<Self, Error> {
         let mut components = Vec::new();
         let mut depth = Some(0_usize);
         let mut last: &[u8] = b"";
@@ -37,10 +38,10 @@ impl RelPath {
         if matches!(last, b"" | b".") && !components.is_empty() {
             components.push(c".".to_owned());
         }
-        Ok(RelPath { components, leaves_lexically: depth.is_none() })
+        Ok(Self { components, leaves_lexically: depth.is_none() })
     }
 
-    /// The last component, unless that is `.` or `..` or there is none.
+    /// The last component, unless it is missing, `.` or `..`.
     pub fn file_name(&self) -> Option<&[u8]> {
         self.split_file_name().map(|(_, name)| name.to_bytes())
     }
@@ -55,24 +56,24 @@ impl RelPath {
         &self.components
     }
 
-    /// Whether the text alone, links not considered, leads above the base directory at some point.
+    /// Whether the text alone, symlinks not considered, leads above the base directory at any point.
     pub(super) fn leaves_lexically(&self) -> bool {
         self.leaves_lexically
     }
 
-    /// The directories on the way to it, the outermost first.
-    pub(super) fn parents(&self) -> impl Iterator<Item = RelPath> {
-        (1..self.components.len()).map(|length| RelPath {
+    /// Its parent directories, the outermost first.
+    pub(super) fn parents(&self) -> impl Iterator<Item = Self> {
+        (1..self.components.len()).map(|length| Self {
             components: self.components.iter().take(length).cloned().collect(),
             leaves_lexically: self.leaves_lexically,
         })
     }
 
     /// The path of an entry of the directory that this path names.
-    pub(super) fn child(&self, name: &CStr) -> RelPath {
+    pub(super) fn child(&self, name: &CStr) -> Self {
         let mut components = self.components.clone();
         components.push(name.to_owned());
-        RelPath { components, leaves_lexically: self.leaves_lexically }
+        Self { components, leaves_lexically: self.leaves_lexically }
     }
 }
 
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_its_components() {
+    fn a_path_is_split_into_components() {
         check("", &[], false);
         check(".", &[], false);
         check("/", &[], false);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_or_a_dot_at_the_end_is_kept_as_a_dot() {
+    fn a_trailing_slash_or_dot_is_kept_as_a_dot() {
         check("d/", &["d", "."], false);
         check("d/.", &["d", "."], false);
         check("d/.//", &["d", "."], false);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_real_name_is_a_file_name() {
+    fn dots_are_not_a_file_name() {
         let name = |path: &str| RelPath::parse(path.as_bytes()).unwrap().file_name().map(<[u8]>::to_vec);
         assert_eq!(name("d/x"), Some(b"x".to_vec()));
         for path in ["", "/", ".", "..", "d/", "d/.", "d/.."] {

@@ -1,13 +1,14 @@
-//! A file in the making: written under a temporary name beside its target, and renamed into place when it is complete.
+//! Replacing a file: a temporary file is written beside the target and renamed over it when it is complete.
 //!
-//! Invariant: who opens the target's name finds the old file or the whole new one. A [`Replacement`] that is dropped
-//! takes its temporary file with it. (If the server is killed meanwhile that file stays; it is never listed.)
+//! Invariant: the target's name refers to the old file or to the complete new one. A [`Replacement`] that is
+//! dropped removes its temporary file. (If the server is killed before that, the temporary file stays; it is
+//! never listed.)
 //!
-//! The new file is new in every respect: its mode is 0666 less the umask, its owner is the server, and nothing is
-//! kept of the old file's mode, owner, attributes and further hard links. Nothing is flushed to the disk (fsync(2)):
-//! the container is thrown away.
+//! The new file inherits nothing from the old one: its mode is 0666 less the umask, its owner is the server,
+//! and the old file's attributes and other hard links are not kept. Nothing is flushed to disk (fsync(2)):
+//! the container is disposable.
 
-use super::{Error, RelPath, Root, only_a_file};
+use super::{Error, RelPath, Root, check_is_file};
 use crate::sys::errno;
 use crate::sys::fs;
 use std::ffi::CString;
@@ -15,6 +16,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// A file that is being written, to replace or create its target.
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
@@ -27,55 +29,62 @@ pub struct Replacement {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Writing,
-    /// A write went wrong, so what is there is not what was sent.
-    Broken,
+    /// A write failed, so the content is incomplete.
+    Failed,
     Committed,
 }
 
 impl Replacement {
-    /// Creates the temporary file, and the directories on the way to it where they are missing. A link at the end of
-    /// the path is followed: what it leads to is replaced, and the link stays.
+    /// Creates the temporary file, and the missing parent directories. A symlink at the end of the path is
+    /// followed: its target is replaced, and the symlink stays.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::IsADirectory`] or [`Error::NotAFile`] if there is something else already; [`Error::NoSpace`].
-    pub fn begin(root: &Root, path: &RelPath) -> Result<Replacement, Error> {
-        let place = match root.locate(path) {
+    /// [`Error::InvalidName`]; [`Error::IsADirectory`] or [`Error::NotAFile`] if the target exists and is not
+    /// a regular file; [`Error::NoSpace`].
+    pub fn begin(root: &Root, path: &RelPath) -> Result<Self, Error> {
+        let location = match root.locate(path) {
             Err(Error::Denied) => return Err(Error::Denied),
             Err(Error::NotFound) => {
                 check_names(path)?;
                 create_parents(root, path)?;
                 root.locate(path)
             }
-            place => {
+            location => {
                 check_names(path)?;
-                place
+                location
             }
         }?;
-        if let Some(stat) = place.object {
-            only_a_file(&stat)?;
+        if let Some(stat) = location.object {
+            check_is_file(&stat)?;
         }
         let temporary = temporary_name()?;
         let created =
-            fs::create(place.directory.as_fd(), &temporary).map_err(Error::doing("creating the file"))?;
+            fs::create(location.directory.as_fd(), &temporary).map_err(Error::doing("creating the file"))?;
         let file = File::from(created);
-        Ok(Replacement {
+        Ok(Self {
             file,
-            directory: place.directory,
+            directory: location.directory,
             temporary,
-            target: place.name,
+            target: location.name,
             state: State::Writing,
         })
     }
 
-    /// [`Write::write_all`] with an error of this layer.
+    /// [`Write::write_all`] with an error of this module.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or another error of write(2).
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), Error> {
         Write::write_all(self, bytes).map_err(Error::doing("writing the file"))
     }
 
-    /// Puts the file in place. If a write went wrong before, it does not, and the old file stays.
+    /// Renames the file into place.
+    ///
+    /// # Errors
+    /// An earlier write failed, or rename(2) does. The old file stays then.
     pub fn commit(mut self) -> Result<(), Error> {
-        const DOING: &str = "putting the file in place";
-        if self.state == State::Broken {
+        const DOING: &str = "renaming the file into place";
+        if self.state == State::Failed {
             return Err(Error::Io { doing: DOING, source: io::Error::other("an earlier write failed") });
         }
         fs::rename(self.directory.as_fd(), &self.temporary, &self.target).map_err(Error::doing(DOING))?;
@@ -88,12 +97,12 @@ impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes);
         if written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-            self.state = State::Broken;
+            self.state = State::Failed;
         }
         written
     }
 
-    /// There is nothing to flush: nothing is buffered.
+    /// Nothing is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -102,15 +111,15 @@ impl Write for Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if self.state != State::Committed {
-            // There is nobody to tell, and nothing else to be done about it.
+            // A destructor cannot report an error.
             let _ = fs::unlink(self.directory.as_fd(), &self.temporary);
         }
     }
 }
 
-/// What is sure to go wrong goes wrong before any directory is created (UP-25).
+/// Refuses a path that cannot work before any directory is created for it (UP-25).
 fn check_names(path: &RelPath) -> Result<(), Error> {
-    /// Of the file systems there are (pathname limits, limits.h(0p)).
+    /// The limit of Linux's file systems (limits.h(0p)).
     const NAME_MAX: usize = 255;
     match path.components().last().map(|name| name.to_bytes()) {
         None => return Err(Error::InvalidName("the name is empty or names the base directory")),
@@ -124,15 +133,15 @@ fn check_names(path: &RelPath) -> Result<(), Error> {
     Ok(())
 }
 
-/// Follows the path anew for each directory: what has been created may have been replaced by a link since.
+/// Resolves the path again for each directory: an earlier one may have been replaced by a symlink since.
 fn create_parents(root: &Root, path: &RelPath) -> Result<(), Error> {
     for parent in path.parents() {
-        let place = root.locate(&parent)?;
-        if place.object.is_some() {
+        let location = root.locate(&parent)?;
+        if location.object.is_some() {
             continue;
         }
-        match fs::make_directory(place.directory.as_fd(), &place.name) {
-            // Somebody else was faster.
+        match fs::make_directory(location.directory.as_fd(), &location.name) {
+            // Another process has created it since.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => created.map_err(Error::doing("creating a directory"))?,
         }
@@ -143,10 +152,10 @@ fn create_parents(root: &Root, path: &RelPath) -> Result<(), Error> {
 const PREFIX: &str = ".upload-";
 const SUFFIX: &str = ".tmp";
 
-/// Its length does not depend on the target's, which may be the longest there is.
+/// Its length does not depend on the target's name, which can be as long as the file system allows.
 fn temporary_name() -> Result<CString, Error> {
     let random = getrandom::u64()
-        .map_err(|error| Error::Io { doing: "making up a temporary name", source: error.into() })?;
+        .map_err(|error| Error::Io { doing: "generating a temporary name", source: error.into() })?;
     CString::new(format!("{PREFIX}{random:016x}{SUFFIX}")).map_err(|_| Error::Denied)
 }
 
@@ -164,7 +173,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+    fn a_full_disk_leaves_the_old_file_only() {
         // UP-17
         let scratch = Scratch::new();
         fs::write(scratch.base().join("f"), "old").unwrap();

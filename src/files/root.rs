@@ -1,13 +1,14 @@
-//! The base directory, open: everything that is opened below it is found from its descriptor.
+//! The base directory. Every path is resolved from its descriptor.
 //!
-//! It is **pinned** when it is first opened: whatever its path names later, the same directory is served (CF-15).
-//! If that directory is deleted, nothing is found any more, even when a new one appears under the path.
-//! A base directory that is missing at the start is opened at the first use after it has appeared.
+//! It is **pinned** when it is first opened: the same directory is served even if its path names another one
+//! later (CF-15). If that directory is deleted, nothing is found any more, even if a new one is created under
+//! the path. A base directory that is missing at the start is opened at the first use after it has been
+//! created.
 //!
-//! A path is followed in two ways with one outcome. openat2(2) is asked first, and only what it finds is believed:
-//! whatever it refuses, for whatever reason, is asked of the [`walk`], which alone says why something
-//! cannot be had. So an absolute link that stays inside works on both, `..` at the root of the file system too, and a
-//! kernel or a seccomp filter without openat2 costs some speed and nothing else (CF-07).
+//! There are two resolvers with one outcome. openat2(2) comes first, and only its successes count: a path
+//! that it refuses, for any reason, goes to the [`walk`], which alone decides why a path cannot be used. So
+//! an absolute symlink that stays inside works with both, and so does `..` at the root of the file system,
+//! and without openat2 (an old kernel, a seccomp filter) resolving is only slower (CF-07).
 
 use super::walk;
 use super::{Error, RelPath};
@@ -19,13 +20,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+/// The base directory, opened or still missing.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
-    wanted: Resolver,
+    preferred: Resolver,
     base: OnceLock<Base>,
 }
 
+/// How paths are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resolver {
     Openat2,
@@ -37,41 +40,41 @@ pub(super) enum Resolver {
 pub(super) struct Base {
     directory: Arc<OwnedFd>,
     pub(super) identity: Identity,
-    /// It is the root of the file system: `..` at it stays there, and no path leaves it (CF-12).
+    /// Whether it is the root of the file system, which is its own `..`, so that no path leaves it (CF-12).
     pub(super) is_root: bool,
     pub(super) resolver: Resolver,
 }
 
-/// Where a path leads: an entry of a directory inside the base directory. The entry is not a link, and what follows
-/// must not follow it, should it have become one.
+/// The result of resolving a path: an entry of a directory inside the base directory. The entry was not a
+/// symlink. It may have become one since, so an operation on it must not follow it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) directory: OwnedFd,
-    /// `.` if the path leads to `directory` itself.
+    /// `.` if the path names `directory` itself.
     pub(super) name: CString,
-    /// What the entry was when it was looked at; `None` if it was missing.
+    /// The entry's metadata when it was resolved; `None` if it was missing.
     pub(super) object: Option<Stat>,
 }
 
 impl Root {
-    /// The directory need not exist yet, and its path may be a link.
-    pub fn new(path: PathBuf) -> Root {
-        Root::with_resolver(path, Resolver::Openat2)
+    /// The directory need not exist yet, and its path may be a symlink.
+    pub fn new(path: PathBuf) -> Self {
+        Self::with_resolver(path, Resolver::Openat2)
     }
 
-    pub(super) fn with_resolver(path: PathBuf, wanted: Resolver) -> Root {
-        let root = Root { path, wanted, base: OnceLock::new() };
-        // An error now is not one yet: the next use tries again, and reports it.
+    pub(super) fn with_resolver(path: PathBuf, preferred: Resolver) -> Self {
+        let root = Self { path, preferred, base: OnceLock::new() };
+        // An error is not reported yet: the next use tries again.
         let _ = root.base();
         root
     }
 
-    /// The path it was opened by; what that names now may be something else.
+    /// The path by which it was opened. It may name another directory now.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the directory has been found and pinned.
+    /// Whether the directory has been opened and pinned.
     pub fn is_open(&self) -> bool {
         self.base.get().is_some()
     }
@@ -79,7 +82,7 @@ impl Root {
     /// The directory itself, for fchdir(2) (it is an `O_PATH` descriptor).
     ///
     /// # Errors
-    /// [`Error::NotFound`] when it is still missing or has been deleted (EC-07), and others when it cannot be opened.
+    /// [`Error::NotFound`] if it is still missing or has been deleted (EC-07), others if it cannot be opened.
     pub fn directory(&self) -> Result<Arc<OwnedFd>, Error> {
         Ok(Arc::clone(&self.base()?.directory))
     }
@@ -88,48 +91,50 @@ impl Root {
         let base = match self.base.get() {
             Some(base) => base,
             None => {
-                let opened = Base::open(&self.path, self.wanted)?;
+                let opened = Base::open(&self.path, self.preferred)?;
                 self.base.get_or_init(|| opened)
             }
         };
-        let stat = fs::stat(base.directory()).map_err(Error::doing("looking at the base directory"))?;
+        let stat =
+            fs::stat(base.directory()).map_err(Error::doing("reading the metadata of the base directory"))?;
         if stat.deleted { Err(Error::NotFound) } else { Ok(base) }
     }
 
-    /// Follows a path to its end.
+    /// Resolves a path, symlinks followed.
     ///
     /// # Errors
-    /// [`Error::Denied`] if it leaves the base directory, else whatever is wrong with it. A missing last component
-    /// is no error.
-    pub(super) fn locate(&self, path: &RelPath) -> Result<Place, Error> {
+    /// [`Error::Denied`] if it leaves the base directory, else why it cannot be resolved. A missing last
+    /// component is not an error.
+    pub(super) fn locate(&self, path: &RelPath) -> Result<Location, Error> {
         let base = self.base()?;
         let found = match base.resolver {
-            Resolver::Openat2 => locate_at_once(base, path),
+            Resolver::Openat2 => locate_with_openat2(base, path),
             Resolver::Walk => None,
         };
-        let place = found.map_or_else(|| walk::locate(base, path), Ok);
-        // The reference takes the part of a path that does not exist by its text. So `missing/../../x` leaves.
-        let missing = match &place {
-            Ok(place) => place.object.is_none(),
+        let location = found.map_or_else(|| walk::locate(base, path), Ok);
+        // The compatible contract resolves the missing part of a path by its text. So `missing/../../x`
+        // leaves.
+        let is_missing = match &location {
+            Ok(location) => location.object.is_none(),
             Err(error) => error.is_about_the_path(),
         };
-        if missing && path.leaves_lexically() && !base.is_root { Err(Error::Denied) } else { place }
+        if is_missing && path.leaves_lexically() && !base.is_root { Err(Error::Denied) } else { location }
     }
 }
 
 impl Base {
-    fn open(path: &Path, wanted: Resolver) -> Result<Base, Error> {
+    fn open(path: &Path, preferred: Resolver) -> Result<Self, Error> {
         let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::NotFound)?;
         let (directory, stat) = open_and_stat(&path).map_err(Error::doing("opening the base directory"))?;
         let (_, root) = open_and_stat(c"/").map_err(Error::doing("opening the root directory"))?;
-        // Where even this fails (ENOSYS, EPERM or EINVAL by a seccomp filter), openat2 cannot be used at all.
-        // An error on a later path is about that path, and changes nothing.
+        // If even this fails (ENOSYS, or EPERM or EINVAL by a seccomp filter), openat2 cannot be used at all.
+        // An error for a later path concerns only that path.
         let resolver = match fs::open_beneath(directory.as_fd(), c".") {
-            Ok(_) => wanted,
+            Ok(_) => preferred,
             Err(_) => Resolver::Walk,
         };
         let (identity, is_root) = (stat.identity, stat.identity == root.identity);
-        Ok(Base { directory: Arc::new(directory), identity, is_root, resolver })
+        Ok(Self { directory: Arc::new(directory), identity, is_root, resolver })
     }
 
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
@@ -143,9 +148,9 @@ pub(super) fn open_and_stat(path: &CStr) -> io::Result<(OwnedFd, Stat)> {
     Ok((directory, stat))
 }
 
-/// Has the kernel open the directory that the last component is in. `None`: ask the walk.
-fn locate_at_once(base: &Base, path: &RelPath) -> Option<Place> {
-    /// openat2 gives up with `EAGAIN` when any rename on the machine might have disturbed a `..`.
+/// Opens the directory of the last component with openat2(2). `None` if the walk must decide.
+fn locate_with_openat2(base: &Base, path: &RelPath) -> Option<Location> {
+    /// openat2 fails with `EAGAIN` if any rename on the machine might have interfered with a `..`.
     const ATTEMPTS: usize = 8;
     let (parents, name) = path.split_file_name().unwrap_or((path.components(), c"."));
     let parents = join(parents)?;
@@ -160,7 +165,7 @@ fn locate_at_once(base: &Base, path: &RelPath) -> Option<Place> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(_) => return None,
     };
-    Some(Place { directory, name: name.to_owned(), object })
+    Some(Location { directory, name: name.to_owned(), object })
 }
 
 fn join(components: &[CString]) -> Option<CString> {

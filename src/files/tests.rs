@@ -1,4 +1,4 @@
-//! Every case runs on both resolvers.
+//! Every case runs with both resolvers.
 
 use super::root::Resolver;
 use super::*;
@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A directory with a `base` and an `outside` in it, removed at the end.
+/// A temporary directory that contains a `base` and an `outside`.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(super) fn new() -> Scratch {
+    pub(super) fn new() -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("files-test-{}-{number}", std::process::id()));
         std_fs::create_dir_all(path.join("base")).unwrap();
         std_fs::create_dir_all(path.join("outside")).unwrap();
-        Scratch(path.canonicalize().unwrap())
+        Self(path.canonicalize().unwrap())
     }
 
     pub(super) fn base(&self) -> PathBuf {
@@ -41,7 +41,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A fresh tree for each resolver, with what the case file calls `f.txt`, `d/x` and the links, and more of them.
+/// A new tree for each resolver: the files and symlinks of `tests/CASES.md`, and more of them.
 fn on_both_resolvers(case: impl Fn(&Scratch, Resolver)) {
     for resolver in [Resolver::Openat2, Resolver::Walk] {
         let scratch = Scratch::new();
@@ -86,7 +86,7 @@ fn on_both_resolvers(case: impl Fn(&Scratch, Resolver)) {
         ] {
             symlink(target, base.join(link)).unwrap();
         }
-        // The way back in goes through a link, too.
+        // The way back inside also goes through a symlink.
         symlink(&base, outside.join("base_again")).unwrap();
         symlink(outside.join("base_again/f.txt"), base.join("link_in_by_link")).unwrap();
         make_fifo(&c_path(&base.join("fifo"))).unwrap();
@@ -143,14 +143,14 @@ fn upload(root: &Root, path: &str, content: &str) -> Result<(), Error> {
     replacement.commit()
 }
 
-/// All that is in a tree: path, kind, content or target.
+/// Every file of a tree: path, kind, content or target.
 fn snapshot(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let mut todo = vec![directory.to_path_buf()];
-    while let Some(path) = todo.pop() {
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(path) = pending.pop() {
         let metadata = path.symlink_metadata().unwrap();
         let detail = if metadata.is_dir() {
-            todo.extend(std_fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            pending.extend(std_fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             String::new()
         } else if metadata.is_file() {
             std_fs::read_to_string(&path).unwrap()
@@ -205,7 +205,7 @@ fn check(root: &Root, path: &str, expected: &Expected) {
 const IN_D: &str = "[e link_up x]";
 
 #[test]
-fn a_path_leads_to_what_is_inside_and_nowhere_else() {
+fn no_path_leaves_the_base_directory() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let check = |path: &str, expected: &Expected| check(&root, path, expected);
@@ -276,7 +276,7 @@ fn a_path_leads_to_what_is_inside_and_nowhere_else() {
         check("link_root", &DENIED);
         check("link_root/etc/passwd", &DENIED);
         check("link_root/../../..", &DENIED);
-        // What is missing is taken by its text.
+        // The missing part of a path is resolved by its text.
         check("missing/../../outside/f", &DENIED);
         check("missing/../..", &DENIED);
         check("f.txt/../../outside/f", &DENIED);
@@ -313,7 +313,7 @@ fn the_empty_path_is_the_base_directory() {
 }
 
 #[test]
-fn a_link_may_lead_to_the_base_directory() {
+fn the_base_directory_may_be_a_symlink() {
     on_both_resolvers(|scratch, resolver| {
         let link = scratch.0.join("base_link");
         symlink(scratch.base(), &link).unwrap();
@@ -327,7 +327,7 @@ fn a_link_may_lead_to_the_base_directory() {
 }
 
 #[test]
-fn no_path_leaves_a_base_directory_that_is_the_root() {
+fn no_path_leaves_the_root_directory() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(Path::new("/"), resolver);
         let outside = scratch.outside();
@@ -348,18 +348,18 @@ fn no_path_leaves_a_base_directory_that_is_the_root() {
     });
 }
 
-/// The names in a directory, for as long as the test runs.
+/// The names in a directory, with the lifetime of the test program.
 fn leak(root: &Root) -> &'static str {
     Box::leak(names(list(root, &rel("")).unwrap()).into_boxed_str())
 }
 
 #[test]
-fn a_magic_link_does_not_help_a_link_out() {
+fn magic_links_are_denied() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         symlink("/proc/self/cwd", scratch.base().join("magic")).unwrap();
         check(&root, "magic", &DENIED);
-        // Even where it would lead back in.
+        // Even if it would lead back inside.
         let descriptor = std_fs::File::open(scratch.base()).unwrap();
         let magic = format!("/proc/self/fd/{}/f.txt", std::os::fd::AsRawFd::as_raw_fd(&descriptor));
         symlink(magic, scratch.base().join("magic_in")).unwrap();
@@ -368,7 +368,7 @@ fn a_magic_link_does_not_help_a_link_out() {
 }
 
 #[test]
-fn a_base_directory_that_is_replaced_is_served_on() {
+fn a_replaced_base_directory_is_still_served() {
     // CF-15
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
@@ -383,7 +383,7 @@ fn a_base_directory_that_is_replaced_is_served_on() {
 }
 
 #[test]
-fn nothing_is_found_in_a_base_directory_that_was_deleted() {
+fn nothing_is_found_in_a_deleted_base_directory() {
     // EC-07
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
@@ -398,7 +398,7 @@ fn nothing_is_found_in_a_base_directory_that_was_deleted() {
 }
 
 #[test]
-fn a_base_directory_that_was_missing_is_opened_when_it_is_there() {
+fn a_missing_base_directory_is_opened_once_created() {
     on_both_resolvers(|scratch, resolver| {
         let path = scratch.0.join("late");
         let root = root_of(&path, resolver);
@@ -415,7 +415,7 @@ fn a_base_directory_that_was_missing_is_opened_when_it_is_there() {
 }
 
 #[test]
-fn a_path_deeper_than_the_descriptors_of_a_walk_is_refused_by_the_walk() {
+fn the_walk_bounds_the_depth_of_a_path() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let deep = |depth: usize| "n/".repeat(depth);
@@ -430,7 +430,7 @@ fn a_path_deeper_than_the_descriptors_of_a_walk_is_refused_by_the_walk() {
 }
 
 #[test]
-fn an_open_file_tells_its_size_time_and_identity() {
+fn an_open_file_has_size_time_and_identity() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let metadata = std_fs::metadata(scratch.base().join("f.txt")).unwrap();
@@ -484,7 +484,7 @@ fn an_upload_creates_or_replaces_a_file() {
 }
 
 #[test]
-fn an_upload_that_cannot_be_changes_nothing() {
+fn a_refused_upload_changes_nothing() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let before = snapshot(&scratch.0);
@@ -519,7 +519,7 @@ fn an_upload_that_cannot_be_changes_nothing() {
 }
 
 #[test]
-fn an_upload_is_seen_when_it_is_complete_and_not_before() {
+fn an_upload_is_visible_only_when_complete() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let mut replacement = Replacement::begin(&root, &rel("d/x")).unwrap();
@@ -533,7 +533,7 @@ fn an_upload_is_seen_when_it_is_complete_and_not_before() {
 }
 
 #[test]
-fn an_upload_that_is_given_up_leaves_the_old_file_and_nothing_else() {
+fn a_dropped_upload_leaves_the_old_file_only() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let before = snapshot(&scratch.0);
@@ -546,7 +546,7 @@ fn an_upload_that_is_given_up_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn an_upload_is_not_put_in_place_of_a_directory() {
+fn an_upload_does_not_replace_a_directory() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let replacement = Replacement::begin(&root, &rel("new")).unwrap();
@@ -573,7 +573,7 @@ fn a_replaced_file_has_the_mode_of_a_new_one() {
 }
 
 #[test]
-fn a_listing_shows_links_by_what_they_lead_to_inside_only() {
+fn a_listing_follows_symlinks_inside_only() {
     // LI-01, LI-02, LI-07, LI-08
     on_both_resolvers(|scratch, resolver| {
         let (root, base, outside) = (root_of(&scratch.base(), resolver), scratch.base(), scratch.outside());
@@ -620,7 +620,7 @@ fn a_listing_shows_links_by_what_they_lead_to_inside_only() {
 }
 
 #[test]
-fn a_listing_is_complete_when_it_takes_many_reads() {
+fn a_large_listing_is_complete() {
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
         let expected: Vec<String> =
@@ -636,7 +636,7 @@ fn a_listing_is_complete_when_it_takes_many_reads() {
 }
 
 #[test]
-fn a_listing_survives_entries_that_come_and_go() {
+fn a_listing_survives_concurrent_changes() {
     // LI-06
     on_both_resolvers(|scratch, resolver| {
         let root = root_of(&scratch.base(), resolver);
@@ -659,7 +659,7 @@ fn a_listing_survives_entries_that_come_and_go() {
 }
 
 #[test]
-fn a_directory_that_is_exchanged_with_a_link_lets_nothing_out_or_in() {
+fn exchanging_a_directory_with_a_symlink_is_safe() {
     // UP-24
     on_both_resolvers(|scratch, resolver| {
         let (root, base, outside) = (root_of(&scratch.base(), resolver), scratch.base(), scratch.outside());
@@ -676,7 +676,7 @@ fn a_directory_that_is_exchanged_with_a_link_lets_nothing_out_or_in() {
                         assert_eq!(content(found), "= inside");
                     }
                     Err(Error::Denied) => denied += 1,
-                    // The directory became a link after it had been looked at.
+                    // The directory became a symlink after it had been resolved.
                     Err(Error::NotADirectory | Error::BadPath(_) | Error::NotFound) => {}
                     Err(error) => panic!("{error:?}"),
                 }
@@ -688,12 +688,12 @@ fn a_directory_that_is_exchanged_with_a_link_lets_nothing_out_or_in() {
             },
         );
         assert_eq!(snapshot(&outside), before);
-        assert!(opened > 0 && denied > 0, "{opened} opened, {denied} denied: nothing was raced");
+        assert!(opened > 0 && denied > 0, "{opened} opened, {denied} denied: no race happened");
     });
 }
 
 #[test]
-fn a_file_that_is_exchanged_with_a_fifo_or_a_link_out_is_opened_as_a_file_or_not_at_all() {
+fn exchanging_a_file_with_a_fifo_or_symlink_is_safe() {
     on_both_resolvers(|scratch, resolver| {
         let (root, base) = (root_of(&scratch.base(), resolver), scratch.base());
         let [file, fifo, link] = ["f.txt", "fifo", "link_out"].map(|name| c_path(&base.join(name)));
@@ -711,7 +711,7 @@ fn a_file_that_is_exchanged_with_a_fifo_or_a_link_out_is_opened_as_a_file_or_not
     });
 }
 
-/// Runs the one again and again for as long as the other is being done some thousand times.
+/// Repeats `disturb` in a thread while some thousand rounds run.
 fn while_repeating(disturb: impl Fn() + Sync, mut round: impl FnMut(usize)) {
     const ROUNDS: usize = 2000;
     let (done, disturbances) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -723,7 +723,7 @@ fn while_repeating(disturb: impl Fn() + Sync, mut round: impl FnMut(usize)) {
                 disturbances.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // A panic in a round must end the other thread as well.
+        // A panic in a round must also end the thread.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut number = 0;
             while number < ROUNDS || (disturbances.load(Ordering::Relaxed) < ROUNDS && Instant::now() < limit)
@@ -740,7 +740,7 @@ fn while_repeating(disturb: impl Fn() + Sync, mut round: impl FnMut(usize)) {
 }
 
 #[test]
-fn errors_keep_what_the_kernel_said() {
+fn errors_keep_their_errno() {
     let sorted = |errno: i32| Error::doing("testing")(io::Error::from_raw_os_error(errno));
     assert!(matches!(sorted(28), Error::NoSpace(_))); // UP-17
     assert!(matches!(sorted(122), Error::NoSpace(_)));

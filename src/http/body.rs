@@ -52,8 +52,8 @@ impl Body {
         }
     }
 
-    /// Reads from the front of `input`, which may end anywhere. Call again with the bytes that were not consumed; if none
-    /// was, more input is needed. Consumes nothing once the body is done.
+    /// Reads from the front of `input`, which may end anywhere. Call again with the bytes that were not
+    /// consumed; if none was, more input is needed. Consumes nothing once the body is done.
     ///
     /// # Errors
     /// The chunked framing is malformed, or the body is larger than its limit.

@@ -1,8 +1,9 @@
 //! The chunked transfer coding, decoded at any split of the input (RFC 9112 section 7.1).
 //!
-//! It is strict where two parsers could disagree about the end of the body: a size is one to sixteen hexadecimal digits
-//! and nothing else, every line ends in CRLF, and chunk data is exactly as long as announced. Extensions and trailers
-//! are bounded, checked for valid bytes and line ends, and dropped; trailers are never merged into the headers.
+//! It is strict where two parsers could disagree about the end of the body: a size is one to sixteen
+//! hexadecimal digits and nothing else, every line ends in CRLF, and chunk data is exactly as long as
+//! announced. Extensions and trailers are bounded, checked for valid bytes and line ends, and dropped;
+//! trailers are never merged into the headers.
 
 use super::target::hex_digit;
 use super::{Error, Limits, is_token_byte, is_value_byte};
@@ -68,8 +69,8 @@ impl Chunked {
         matches!(self.position, Position::Done)
     }
 
-    /// Reads from the front of `input` up to the end of one run of data. Returns how many bytes were consumed, and the
-    /// data, which is the last of them. Consumes nothing once the body is done.
+    /// Reads from the front of `input` up to the end of one run of data. Returns how many bytes were
+    /// consumed, and the data, which is the last of them. Consumes nothing once the body is done.
     ///
     /// # Errors
     /// The framing is malformed, or a chunk goes past the limit.
@@ -167,8 +168,8 @@ mod tests {
 
     const LIMIT: u64 = 1000;
 
-    /// The decoded data, how many bytes of `input` were consumed, and whether the body is done, for `input` in pieces of
-    /// `step` bytes.
+    /// The decoded data, how many bytes of `input` were consumed, and whether the body is done, for `input`
+    /// in pieces of `step` bytes.
     fn run(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Error> {
         let limits = Limits { chunk_line_bytes: 8, trailer_bytes: 16, ..Limits::default() };
         let mut decoder = Chunked::new(LIMIT, &limits);

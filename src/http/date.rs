@@ -1,6 +1,7 @@
 //! Seconds since the epoch to an HTTP date (RFC 9110 section 5.6.7). Pure: it reads no clock.
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`. A time before the year 0 or after 9999 becomes the nearest one that has this form.
+/// `Sun, 06 Nov 1994 08:49:37 GMT`. A time before the year 0 or after 9999 becomes the nearest one that has
+/// this form.
 pub fn http_date(epoch_seconds: i64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -18,8 +19,8 @@ fn pick(names: &[&'static str], index: i64) -> &'static str {
     usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default()
 }
 
-/// Days since the epoch to year, month (from 0) and day (from 1) of the Gregorian calendar. It counts in eras of 400 years
-/// that begin on the first of March, so that a leap day is the last day of its year.
+/// Days since the epoch to year, month (from 0) and day (from 1) of the Gregorian calendar. It counts in eras
+/// of 400 years that begin on the first of March, so that a leap day is the last day of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march_0000 = days + 719_468;
     let (era, day_of_era) = (from_march_0000.div_euclid(146_097), from_march_0000.rem_euclid(146_097));

@@ -1,9 +1,9 @@
 //! A request head: bytes in; a value, "not yet" or a refusal out (RFC 9112 sections 2 to 6, RFC 9110).
 //!
-//! `httparse` reads the syntax. It is stricter than the RFC in some places and looser in others; this file also refuses a
-//! bare LF as a line end and more than two empty lines at the front. The meaning of the head, above all where the body
-//! ends, is decided here. A [`Head`] has exactly one framing, one host and one value of each header that two parsers
-//! could read differently.
+//! `httparse` reads the syntax. It is stricter than the RFC in some places and looser in others; this file
+//! also refuses a bare LF as a line end and more than two empty lines at the front. The meaning of the head,
+//! above all where the body ends, is decided here. A [`Head`] has exactly one framing, one host and one value
+//! of each header that two parsers could read differently.
 
 use super::headers::Headers;
 use super::target::{Target, is_host};
@@ -47,11 +47,11 @@ pub enum Persistence {
     KeepAlive,
 }
 
-/// Reads a head from the front of `bytes`. Returns it with the number of bytes consumed, or `None` if its end has not
-/// arrived yet; then call again with the same bytes and more.
+/// Reads a head from the front of `bytes`. Returns it with the number of bytes consumed, or `None` if its end
+/// has not arrived yet; then call again with the same bytes and more.
 ///
-/// Every call reads all bytes again, but at most `limits.head_bytes` of them: a client that sends a head byte by byte
-/// costs about as much here as in the read(2) calls it causes.
+/// Every call reads all bytes again, but at most `limits.head_bytes` of them: a client that sends a head byte
+/// by byte costs about as much here as in the read(2) calls it causes.
 ///
 /// # Errors
 /// The head is malformed or past its limits.
@@ -72,7 +72,8 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, Err
     }
 }
 
-/// RFC 9112 section 2.2 asks servers to ignore "at least one" empty line, which old clients send after a body.
+/// RFC 9112 section 2.2 asks servers to ignore "at least one" empty line, which old clients send after a
+/// body.
 fn without_empty_lines(bytes: &[u8]) -> &[u8] {
     let rest = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     rest.strip_prefix(b"\r\n").unwrap_or(rest)
@@ -107,7 +108,8 @@ fn through_blank_line(window: &[u8]) -> Result<Option<&[u8]>, Error> {
     Ok(None)
 }
 
-/// More than the default of [`Limits::headers`]. The array is on the stack, so that parsing allocates nothing.
+/// More than the default of [`Limits::headers`]. The array is on the stack, so that parsing allocates
+/// nothing.
 const MAX_HEADERS: usize = 256;
 
 /// Reads a complete head.
@@ -193,7 +195,8 @@ fn framing(version: Version, length: Option<&[u8]>, coding: Option<&[u8]>) -> Re
     }
 }
 
-/// Digits only: the standard library's parser accepts a sign. A number past `u64` is not malformed but too large.
+/// Digits only: the standard library's parser accepts a sign. A number past `u64` is not malformed but too
+/// large.
 fn content_length(digits: &[u8]) -> Result<u64, Error> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Error::Malformed("the Content-Length is not a number"));
@@ -208,7 +211,8 @@ fn content_length(digits: &[u8]) -> Result<u64, Error> {
 mod tests {
     use super::*;
 
-    /// Parses `bytes` whole, and like a caller that reads one byte at a time (CN-16); both must have the same outcome.
+    /// Parses `bytes` whole, and like a caller that reads one byte at a time (CN-16); both must have the same
+    /// outcome.
     #[track_caller]
     fn parsed_with(bytes: &[u8], limits: &Limits) -> Result<Option<(Head, usize)>, Error> {
         let whole = parse(bytes, limits);
@@ -265,8 +269,8 @@ mod tests {
     #[test]
     fn headers_are_kept() {
         let head = accepted(&with(
-            "CONTENT-TYPE:\t application/json \r\nRange: bytes=0-1\r\nif-range: \"e\"\r\nIf-None-Match: \"n\"\r\n\
-             If-Modified-Since: d\r\nAuthorization: Bearer t\r\nX-Api-Key: k\r\n",
+            "CONTENT-TYPE:\t application/json \r\nRange: bytes=0-1\r\nif-range: \"e\"\r\n\
+             If-None-Match: \"n\"\r\nIf-Modified-Since: d\r\nAuthorization: Bearer t\r\nX-Api-Key: k\r\n",
         ));
         assert_eq!(head.headers.get("content-type"), Some(&b"application/json"[..]));
         assert_eq!(head.headers.get("range"), Some(&b"bytes=0-1"[..]));

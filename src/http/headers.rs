@@ -1,14 +1,14 @@
 //! The header fields of a request: one list, in the order of their first appearance (RFC 9110 section 5).
 //!
-//! Names are kept in lower case. The list is one block of bytes, so it costs one allocation however many fields there
-//! are. How a duplicate is handled is one row of [`DUPLICATES`]. A handler that reads a header without a row needs no
-//! change here: the first value counts.
+//! Names are kept in lower case. The list is one block of bytes, so it costs one allocation however many
+//! fields there are. How a duplicate is handled is one row of [`DUPLICATES`]. A handler that reads a header
+//! without a row needs no change here: the first value counts.
 
 use super::{Error, is_value_byte};
 use std::fmt;
 
-/// The fields, each `name:value\n`. A name is a token and a value has no control bytes, so neither separator is
-/// ambiguous.
+/// The fields, each `name:value\n`. A name is a token and a value has no control bytes, so neither separator
+/// is ambiguous.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     lines: Vec<u8>,
@@ -25,8 +25,8 @@ enum Duplicate {
     Joined,
 }
 
-/// One row for each header that the server reads. A header with two readings could be understood differently by a proxy
-/// and is accepted once; a second condition costs the client a full response at worst.
+/// One row for each header that the server reads. A header with two readings could be understood differently
+/// by a proxy and is accepted once; a second condition costs the client a full response at worst.
 const DUPLICATES: [(&str, Duplicate); 12] = [
     ("host", Duplicate::Once("there are two Host headers")),
     ("content-length", Duplicate::Once("there are two Content-Length headers")),

@@ -1,8 +1,8 @@
 //! HTTP/1.0 and HTTP/1.1 messages: bytes to values and back (RFC 9110, RFC 9112, RFC 7578).
 //!
-//! Everything in this folder is pure: no socket, no clock, no environment, no thread. Where the RFCs allow either to
-//! repair a message or to refuse it, it is refused: requests are smuggled past a proxy in messages that two parsers read
-//! differently.
+//! Everything in this folder is pure: no socket, no clock, no environment, no thread. Where the RFCs allow
+//! either to repair a message or to refuse it, it is refused: requests are smuggled past a proxy in messages
+//! that two parsers read differently.
 //!
 //! Not in scope: HTTP/0.9, HTTP/2, upgrades, content codings, transfer codings other than `chunked`, trailers
 //! (checked and dropped), `CONNECT` and `OPTIONS *`.
@@ -130,7 +130,8 @@ impl Default for Limits {
     }
 }
 
-/// Whether a Content-Type is JSON: `application/json` or `application/*+json`, in any case, with any parameters.
+/// Whether a Content-Type is JSON: `application/json` or `application/*+json`, in any case, with any
+/// parameters.
 pub fn is_json(content_type: &[u8]) -> bool {
     let subtype = match params::essence(content_type).split_at_checked(b"application/".len()) {
         Some((kind, subtype)) if kind.eq_ignore_ascii_case(b"application/") => subtype,

@@ -1,7 +1,7 @@
 //! A header value with parameters: `form-data; name="file"; filename="a b.txt"` (RFC 9110 section 5.6.6).
 //!
-//! For Content-Type and Content-Disposition. Names are returned in lower case and in order, quoted strings without their
-//! quotes. Percent escapes and `name*` encodings are left to the caller.
+//! For Content-Type and Content-Disposition. Names are returned in lower case and in order, quoted strings
+//! without their quotes. Percent escapes and `name*` encodings are left to the caller.
 
 use super::{Error, is_token_byte};
 
@@ -59,7 +59,8 @@ fn name(rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     Ok((name.to_ascii_lowercase(), after.strip_prefix(b"=").unwrap_or(after)))
 }
 
-/// Anything up to the next semicolon: more than a token, because clients send boundaries with `/` or `=` unquoted.
+/// Anything up to the next semicolon: more than a token, because clients send boundaries with `/` or `=`
+/// unquoted.
 fn bare(rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     let (content, after) = until_semicolon(rest);
     if content.contains(&b'"') {
@@ -70,8 +71,8 @@ fn bare(rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
 
 /// A quoted string after its opening quote.
 ///
-/// Only `\"` and `\\` are escapes. Browsers send the backslashes of a file name unescaped, so before any other character
-/// a backslash is itself.
+/// Only `\"` and `\\` are escapes. Browsers send the backslashes of a file name unescaped, so before any
+/// other character a backslash is itself.
 fn unquoted(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
     let mut content = Vec::new();
     loop {

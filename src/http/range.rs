@@ -1,7 +1,7 @@
 //! A `Range` header: which part of a file is requested (RFC 9110 section 14).
 //!
-//! Only a single range of bytes is supported. Any other value is ignored, as the RFC allows: the client gets the whole
-//! file, with a 200 that says so.
+//! Only a single range of bytes is supported. Any other value is ignored, as the RFC allows: the client gets
+//! the whole file, with a 200 that says so.
 
 /// Which part of a file to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

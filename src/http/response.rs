@@ -1,8 +1,9 @@
 //! A response: a value in, the bytes of its head out (RFC 9112 section 4, RFC 9110).
 //!
-//! Every response states its length, except one that is begun before its length is known: that one is chunked. A header
-//! value cannot break out of its line: bytes that could are replaced when it is added. There is no Date header, because
-//! this folder reads no clock and RFC 9110 section 6.6.1 lets a server without one omit it.
+//! Every response states its length, except one that is begun before its length is known: that one is
+//! chunked. A header value cannot break out of its line: bytes that could are replaced when it is added.
+//! There is no Date header, because this folder reads no clock and RFC 9110 section 6.6.1 lets a server
+//! without one omit it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -102,8 +103,8 @@ impl ResponseHead {
         Self { status, headers: Vec::new() }
     }
 
-    /// Adds a header. A character of its value that is not printable ASCII becomes `?`. The framing headers are
-    /// added when the head is encoded.
+    /// Adds a header. A character of its value that is not printable ASCII becomes `?`. The framing headers
+    /// are added when the head is encoded.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         let mut value = value.into();
@@ -176,8 +177,9 @@ fn push(head: &mut String, name: &str, value: &str) {
 
 /// A Content-Disposition that makes a client save the body under this name (RFC 6266, RFC 8187).
 ///
-/// A name of plain characters is sent unchanged. Any other name is sent in two forms: with `_` for each character that is
-/// not plain, and percent-encoded for clients that support it. Bytes that are not UTF-8 become U+FFFD.
+/// A name of plain characters is sent unchanged. Any other name is sent in two forms: with `_` for each
+/// character that is not plain, and percent-encoded for clients that support it. Bytes that are not UTF-8
+/// become U+FFFD.
 pub fn content_disposition(filename: &[u8]) -> String {
     // Some clients decode a percent escape in the first form, so `%` is not safe there.
     let is_safe = |character: char| is_plain(character) && !matches!(character, '"' | '\\' | '%');
@@ -238,7 +240,8 @@ mod tests {
             (Payload::File { file, offset: 5, length: u64::MAX }, u64::MAX),
         ] {
             let expected = format!(
-                "HTTP/1.1 404 Not Found\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+                "HTTP/1.1 404 Not Found\r\nContent-Length: {length}\r\n\
+                 X-Content-Type-Options: nosniff\r\n\r\n"
             );
             check_head(
                 &Response::new(Status::NOT_FOUND, payload),

@@ -14,8 +14,8 @@ pub struct Target {
     pub query: Query,
 }
 
-/// The query of a target, as it was sent: `name=value` pairs, decoded when they are looked up. It is as long as the
-/// target at most.
+/// The query of a target, as it was sent: `name=value` pairs, decoded when they are looked up. It is as long
+/// as the target at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     raw: Vec<u8>,
@@ -27,7 +27,8 @@ impl Query {
         self.iter().find(|(own_name, _)| own_name == name.as_bytes()).map(|(_, value)| value)
     }
 
-    /// The pairs in order, names and values decoded as in an HTML form: `+` is a space, and an escape is decoded once.
+    /// The pairs in order, names and values decoded as in an HTML form: `+` is a space, and an escape is
+    /// decoded once.
     pub fn iter(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         self.raw.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
@@ -76,8 +77,8 @@ fn strip_scheme<'a>(bytes: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// Whether these bytes can be a host and a port. The comma that RFC 3986 allows in a name is excluded: two Host headers
-/// that a proxy has joined look like that. So is `@`: user information is not for servers.
+/// Whether these bytes can be a host and a port. The comma that RFC 3986 allows in a name is excluded: two
+/// Host headers that a proxy has joined look like that. So is `@`: user information is not for servers.
 pub(super) fn is_host(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(byte))
 }

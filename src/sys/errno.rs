@@ -10,8 +10,8 @@ pub use libc::{
     ENOSPC, ENOSYS, ENOTDIR, ENXIO, EPERM, EROFS, ESRCH, ESTALE, ETXTBSY, EUCLEAN, EXDEV,
 };
 
-/// Whether the kernel reports a shortage that passes: of processes, memory, descriptors or buffers. A non-blocking
-/// descriptor reports the first of these (`EAGAIN`) when there is nothing to read, too.
+/// Whether the kernel reports a shortage that passes: of processes, memory, descriptors or buffers. A
+/// non-blocking descriptor reports the first of these (`EAGAIN`) when there is nothing to read, too.
 pub fn is_transient_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EAGAIN | ENOMEM | EMFILE | ENFILE | ENOBUFS))
 }

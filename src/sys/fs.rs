@@ -1,8 +1,8 @@
 //! Files and directories by descriptor: open(2), openat2(2), stat(2), getdents64(2) and their `*at` variants.
 //!
-//! Only [`open_directory`] takes a path of several components and lets the kernel follow symlinks in it freely. The other
-//! functions take a directory's descriptor and the name of one of its entries, and never follow that entry, or have the
-//! kernel confine the path ([`open_beneath`]).
+//! Only [`open_directory`] takes a path of several components and lets the kernel follow symlinks in it
+//! freely. The other functions take a directory's descriptor and the name of one of its entries, and never
+//! follow that entry, or have the kernel confine the path ([`open_beneath`]).
 //!
 //! Every descriptor is closed on exec.
 
@@ -41,7 +41,8 @@ pub struct Identity {
     pub inode: u64,
 }
 
-/// When the content last changed. `seconds` since the epoch may be negative; `nanoseconds` count forward from there.
+/// When the content last changed. `seconds` since the epoch may be negative; `nanoseconds` count forward from
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modified {
     pub seconds: i64,
@@ -59,8 +60,8 @@ pub fn open_directory(path: &CStr) -> io::Result<OwnedFd> {
     openat(libc::AT_FDCWD, path, libc::O_PATH | libc::O_DIRECTORY, 0)
 }
 
-/// Opens a directory below another to resolve other paths from (`O_PATH`): openat2(2) with `RESOLVE_BENEATH`. The kernel
-/// follows symlinks that are relative and stay below. `EAGAIN` means that a rename interfered.
+/// Opens a directory below another to resolve other paths from (`O_PATH`): openat2(2) with `RESOLVE_BENEATH`.
+/// The kernel follows symlinks that are relative and stay below. `EAGAIN` means that a rename interfered.
 pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
     /// The first version of `struct open_how`; the kernel recognises it by the size that is passed.
     #[repr(C)]
@@ -76,7 +77,8 @@ pub fn open_beneath(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedF
         resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
     };
     let opened = retry(|| {
-        // SAFETY: `path` is NUL-terminated and `how` is a live value of the size given; the kernel writes to neither.
+        // SAFETY: `path` is NUL-terminated and `how` is a live value of the size given; the kernel writes to
+        // neither.
         let returned = unsafe {
             libc::syscall(
                 libc::SYS_openat2,
@@ -97,7 +99,8 @@ pub fn open_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd>
     openat(directory.as_raw_fd(), name, libc::O_PATH | libc::O_NOFOLLOW, 0)
 }
 
-/// Opens an entry for reading. It does not wait for a FIFO's writer, and a terminal does not become the controlling one.
+/// Opens an entry for reading. It does not wait for a FIFO's writer, and a terminal does not become the
+/// controlling one.
 pub fn open_to_read(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     openat(directory.as_raw_fd(), name, flags, 0)
@@ -201,7 +204,8 @@ pub fn read_link(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Whether an object is in a procfs, where the text of a symlink is not always its target (proc(5), "magic links").
+/// Whether an object is in a procfs, where the text of a symlink is not always its target (proc(5), "magic
+/// links").
 pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
     let mut buffer = MaybeUninit::<libc::statfs>::uninit();
     retry(|| {
@@ -214,8 +218,8 @@ pub fn is_in_procfs(object: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(i128::from(filesystem.f_type) == i128::from(libc::PROC_SUPER_MAGIC))
 }
 
-/// Reads all of a directory that [`open_to_list`] opened: the name of each entry, and its kind if the file system reports
-/// it (else [`Kind::Other`]). `.` and `..` are omitted.
+/// Reads all of a directory that [`open_to_list`] opened: the name of each entry, and its kind if the file
+/// system reports it (else [`Kind::Other`]). `.` and `..` are omitted.
 pub fn read_directory(directory: BorrowedFd<'_>, mut each: impl FnMut(&CStr, Kind)) -> io::Result<()> {
     let mut buffer = vec![0_u8; 64 << 10];
     loop {
@@ -237,7 +241,8 @@ pub fn read_directory(directory: BorrowedFd<'_>, mut each: impl FnMut(&CStr, Kin
     }
 }
 
-/// Splits off the first `struct linux_dirent64`: inode (8 bytes), offset (8), record length (2), type (1), name.
+/// Splits off the first `struct linux_dirent64`: inode (8 bytes), offset (8), record length (2), type (1),
+/// name.
 fn next_record(records: &[u8]) -> Option<(&CStr, Kind, &[u8])> {
     let length = u16::from_ne_bytes(records.get(16..18)?.try_into().ok()?);
     let (record, rest) = records.split_at_checked(usize::from(length))?;

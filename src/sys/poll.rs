@@ -1,7 +1,8 @@
-//! Waiting for descriptors, and pipes and sockets to wait for: poll(2), pipe(2), read(2), listen(2), setsockopt(2).
+//! Waiting for descriptors, and pipes and sockets to wait for: poll(2), pipe(2), read(2), listen(2),
+//! setsockopt(2).
 //!
-//! [`poll`] ends at its instant however often signals interrupt it. It borrows descriptors, and a [`PollFd`] holds only
-//! the result of the last call.
+//! [`poll`] ends at its instant however often signals interrupt it. It borrows descriptors, and a [`PollFd`]
+//! holds only the result of the last call.
 
 use super::{check, check_length, retry};
 use std::io;
@@ -84,8 +85,8 @@ impl<'fd> PollFd<'fd> {
         self.raw.revents & libc::POLLRDHUP != 0
     }
 
-    /// Whether the peer has disconnected in both directions (a reset, or both sides shut down), so that a write could not
-    /// reach it.
+    /// Whether the peer has disconnected in both directions (a reset, or both sides shut down), so that a
+    /// write could not reach it.
     pub fn is_gone(&self) -> bool {
         self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
     }
@@ -98,7 +99,8 @@ impl std::fmt::Debug for PollFd<'_> {
     }
 }
 
-/// Waits until a descriptor is ready or the instant has come (`None` waits forever); returns how many are ready.
+/// Waits until a descriptor is ready or the instant has come (`None` waits forever); returns how many are
+/// ready.
 ///
 /// # Errors
 /// `ENOMEM`, or `EINVAL` for more descriptors than the process may have open (poll(2)).
@@ -121,14 +123,15 @@ fn poll_once(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::R
         libc::c_int::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
     });
     let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(libc::nfds_t::MAX);
-    // SAFETY: `PollFd` is a transparent `pollfd`, and the pointer and the count describe the exclusively borrowed
-    // slice. A descriptor that was closed meanwhile is reported as POLLNVAL; it is never dereferenced.
+    // SAFETY: `PollFd` is a transparent `pollfd`, and the pointer and the count describe the exclusively
+    // borrowed slice. A descriptor that was closed meanwhile is reported as POLLNVAL; it is never
+    // dereferenced.
     let ready = check(unsafe { libc::poll(descriptors.as_mut_ptr().cast(), count, milliseconds) })?;
     Ok(usize::try_from(ready).unwrap_or(0))
 }
 
-/// A pipe: its read end and its write end. Both are close-on-exec from creation, so that a command that another thread
-/// starts at this moment inherits neither.
+/// A pipe: its read end and its write end. Both are close-on-exec from creation, so that a command that
+/// another thread starts at this moment inherits neither.
 ///
 /// # Errors
 /// `EMFILE` or `ENFILE` if no descriptor is free.
@@ -164,7 +167,8 @@ pub fn read_append(descriptor: BorrowedFd<'_>, buffer: &mut Vec<u8>, max_bytes: 
     let spare = buffer.spare_capacity_mut();
     let room = spare.len().min(max_bytes);
     let (start, fd) = (spare.as_mut_ptr(), descriptor.as_raw_fd());
-    // SAFETY: `start` points to at least `room` bytes of exclusively borrowed capacity; read(2) writes no more.
+    // SAFETY: `start` points to at least `room` bytes of exclusively borrowed capacity; read(2) writes no
+    // more.
     let count = retry(|| check_length(unsafe { libc::read(fd, start.cast(), room) }))?;
     // SAFETY: read(2) has just initialised `count` bytes beyond the old length, within the capacity.
     unsafe { buffer.set_len(buffer.len() + count) };
@@ -188,7 +192,8 @@ pub fn read(descriptor: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> 
 pub fn limit_send_buffer(stream: &TcpStream, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let length = libc::socklen_t::try_from(size_of_val(&bytes)).unwrap_or(0);
-    // SAFETY: the pointer is to a live integer of the length given, and the descriptor is borrowed from an open stream.
+    // SAFETY: the pointer is to a live integer of the length given, and the descriptor is borrowed from an
+    // open stream.
     check(unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -201,7 +206,8 @@ pub fn limit_send_buffer(stream: &TcpStream, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets how many connections can wait to be accepted (std asks for 128). On Linux a second listen(2) only changes that.
+/// Sets how many connections can wait to be accepted (std asks for 128). On Linux a second listen(2) only
+/// changes that.
 ///
 /// # Errors
 /// Those of listen(2).

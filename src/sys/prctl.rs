@@ -3,7 +3,8 @@
 use super::check;
 use std::io;
 
-/// Makes this process the parent of every orphan among its descendants, as PID 1 is for all (`PR_SET_CHILD_SUBREAPER`).
+/// Makes this process the parent of every orphan among its descendants, as PID 1 is for all
+/// (`PR_SET_CHILD_SUBREAPER`).
 ///
 /// # Errors
 /// None in practice.
@@ -24,8 +25,8 @@ pub fn end_with_parent() -> io::Result<()> {
 }
 
 /// Denies other processes of the same user access to this one's memory, environment and descriptors
-/// (`PR_SET_DUMPABLE`; ptrace(2), "ptrace access mode checking"). Descriptors to this process's own files in `/proc` must
-/// be open before.
+/// (`PR_SET_DUMPABLE`; ptrace(2), "ptrace access mode checking"). Descriptors to this process's own files in
+/// `/proc` must be open before.
 ///
 /// # Errors
 /// None in practice.

@@ -1,6 +1,7 @@
 //! Processes: their ids, how they end, and how they are killed. waitid(2), kill(2), pidfd_open(2).
 //!
-//! The [`Pid`] of a child stays reserved until [`reap`] has returned its status. Only until then may it be signalled.
+//! The [`Pid`] of a child stays reserved until [`reap`] has returned its status. Only until then may it be
+//! signalled.
 
 use super::{check, retry};
 use std::io;
@@ -12,8 +13,8 @@ pub use super::prctl::{
 };
 pub use super::signals::{BlockedSignals, Signal, SignalSet, keep_exit_statuses, unblock_all_signals};
 
-/// The id of a process, and of its group if it leads one. Never 0 and never negative, so it cannot mean "my own group" or
-/// "every process" to kill(2).
+/// The id of a process, and of its group if it leads one. Never 0 and never negative, so it cannot mean "my
+/// own group" or "every process" to kill(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pid(libc::pid_t);
 
@@ -89,8 +90,8 @@ fn waitid(child: Pid, options: libc::c_int) -> io::Result<Option<ExitStatus>> {
     }))
 }
 
-/// Reaps any one ended child; `None` if none has ended, or none exists. For an init process only: it would take the
-/// status away from a thread that waits for that child.
+/// Reaps any one ended child; `None` if none has ended, or none exists. For an init process only: it would
+/// take the status away from a thread that waits for that child.
 pub fn reap_any() -> Option<(Pid, ExitStatus)> {
     let mut status = 0;
     // SAFETY: the pointer is to a writable integer. EINTR cannot happen with WNOHANG.
@@ -111,8 +112,8 @@ pub fn send(pid: Pid, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a signal to every process of a group. The group's number must be reserved: by a leader that is not reaped yet,
-/// or by a member that was just seen alive. A group without living members is not an error.
+/// Sends a signal to every process of a group. The group's number must be reserved: by a leader that is not
+/// reaped yet, or by a member that was just seen alive. A group without living members is not an error.
 pub fn send_to_group(group: Pid, signal: Signal) {
     // SAFETY: kill(2) takes two integers. ESRCH means that no process is left, which is what was asked for.
     let _no_process_left = unsafe { libc::kill(-group.0, signal.number()) };
@@ -123,8 +124,8 @@ pub fn kill_group(group: Pid) {
     send_to_group(group, Signal::KILL);
 }
 
-/// Kills a process (SIGKILL) if it is still the intended one. The predicate runs while a pidfd holds the process, so it
-/// is asked about exactly the process that is then killed.
+/// Kills a process (SIGKILL) if it is still the intended one. The predicate runs while a pidfd holds the
+/// process, so it is asked about exactly the process that is then killed.
 pub fn kill_if(pid: Pid, is_target: impl FnOnce() -> bool) {
     let held = pidfd(pid);
     if !is_target() {

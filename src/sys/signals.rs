@@ -36,8 +36,8 @@ impl Signal {
     fn is_ignored(self) -> bool {
         // SAFETY: all-zero bytes are a valid `sigaction`.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: a null second argument changes nothing, and the third is writable. The C library refuses the few
-        // numbers that it reserves for itself, which leaves the zeroes (SIG_DFL).
+        // SAFETY: a null second argument changes nothing, and the third is writable. The C library refuses
+        // the few numbers that it reserves for itself, which leaves the zeroes (SIG_DFL).
         let _refused = unsafe { libc::sigaction(self.0, std::ptr::null(), &raw mut action) };
         action.sa_sigaction == libc::SIG_IGN
     }
@@ -60,8 +60,8 @@ impl SignalSet {
         Self(set)
     }
 
-    /// The signals that this process ignores, SIGPIPE among them as in every Rust program. Ignored signals stay ignored
-    /// through exec (execve(2)), so they must be reset for every program that is started.
+    /// The signals that this process ignores, SIGPIPE among them as in every Rust program. Ignored signals
+    /// stay ignored through exec (execve(2)), so they must be reset for every program that is started.
     pub fn ignored() -> Self {
         let ignored: Vec<Signal> =
             (1..=libc::SIGRTMAX()).map(Signal).filter(|signal| signal.is_ignored()).collect();
@@ -80,12 +80,12 @@ impl std::fmt::Debug for SignalSet {
 pub struct BlockedSignals(SignalSet);
 
 impl BlockedSignals {
-    /// Blocks them in this thread and in those that it starts. A blocked signal reaches even PID 1, for which the
-    /// kernel otherwise drops signals without a handler (pid_namespaces(7)).
+    /// Blocks them in this thread and in those that it starts. A blocked signal reaches even PID 1, for which
+    /// the kernel otherwise drops signals without a handler (pid_namespaces(7)).
     pub fn block(signals: &[Signal]) -> Self {
         let set = SignalSet::of(signals);
-        // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong first
-        // argument.
+        // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong
+        // first argument.
         let _cannot_fail =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set.0, std::ptr::null_mut()) };
         Self(set)
@@ -101,18 +101,19 @@ impl BlockedSignals {
     }
 }
 
-/// Unblocks every signal in this thread and in those that it starts. The mask is inherited through exec, so the parent
-/// may have blocked some.
+/// Unblocks every signal in this thread and in those that it starts. The mask is inherited through exec, so
+/// the parent may have blocked some.
 pub fn unblock_all_signals() {
     let nothing_blocked = SignalSet::of(&[]);
-    // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong first argument.
+    // SAFETY: the set is initialised, and the old mask is not asked for. It can only fail for a wrong first
+    // argument.
     let _cannot_fail = unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const nothing_blocked.0, std::ptr::null_mut())
     };
 }
 
-/// Resets SIGCHLD to its default, so that ended children stay until they are reaped. A process that was started with
-/// SIGCHLD ignored loses their exit statuses otherwise (waitpid(2)).
+/// Resets SIGCHLD to its default, so that ended children stay until they are reaped. A process that was
+/// started with SIGCHLD ignored loses their exit statuses otherwise (waitpid(2)).
 ///
 /// # Errors
 /// None in practice: SIGCHLD can be reset.

@@ -1,9 +1,9 @@
 //! Starting a program: posix_spawn(3), with file actions and attributes.
 //!
-//! The child leads a process group of its own, has an empty signal mask and default dispositions, and only the
-//! descriptors 0, 1 and 2: every other one in this program is close-on-exec from creation, and inherited ones are made so
-//! ([`close_inherited_on_exec`]). posix_spawn reports a failed exec as its own error, so a program that cannot be started
-//! is never mistaken for one that exited with 127.
+//! The child leads a process group of its own, has an empty signal mask and default dispositions, and only
+//! the descriptors 0, 1 and 2: every other one in this program is close-on-exec from creation, and inherited
+//! ones are made so ([`close_inherited_on_exec`]). posix_spawn reports a failed exec as its own error, so a
+//! program that cannot be started is never mistaken for one that exited with 127.
 
 use super::check;
 use super::process::Pid;
@@ -54,8 +54,9 @@ impl Spawn<'_> {
         let arguments = pointers(self.arguments.iter().map(CString::as_c_str));
         let environment = pointers(self.environment.iter().map(CString::as_c_str).chain([self.execution_id]));
         let mut pid: libc::pid_t = 0;
-        // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated strings that
-        // `self` keeps alive; attributes and actions are initialised; the child writes only to copies of them.
+        // SAFETY: the path is NUL-terminated; both arrays are null-terminated and point to NUL-terminated
+        // strings that `self` keeps alive; attributes and actions are initialised; the child writes only to
+        // copies of them.
         let error = unsafe {
             libc::posix_spawn(
                 &raw mut pid,
@@ -71,8 +72,8 @@ impl Spawn<'_> {
     }
 }
 
-/// Makes every descriptor from 3 on close-on-exec (close_range(2), fcntl(2)): the parent may have left some open by
-/// mistake, and commands must not inherit them.
+/// Makes every descriptor from 3 on close-on-exec (close_range(2), fcntl(2)): the parent may have left some
+/// open by mistake, and commands must not inherit them.
 ///
 /// # Errors
 /// Neither close_range(2) (Linux 5.11) nor `/proc` is available.

@@ -9,7 +9,8 @@ pub struct Boundary(Vec<u8>);
 /// The boundary that a Content-Type names.
 ///
 /// # Errors
-/// [`Error::NotMultipart`], [`Error::NoBoundary`], or [`Error::Malformed`] for an invalid or duplicate boundary.
+/// [`Error::NotMultipart`], [`Error::NoBoundary`], or [`Error::Malformed`] for an invalid or duplicate
+/// boundary.
 pub fn boundary(content_type: &[u8]) -> Result<Boundary, Error> {
     const MAX_BYTES: usize = 70;
     if !params::essence(content_type).eq_ignore_ascii_case(b"multipart/form-data") {
@@ -62,8 +63,8 @@ impl Delimiter {
         (text, b"")
     }
 
-    /// What one more byte makes of `held`, which was undecided. A boundary makes a delimiter line if `--` follows, or
-    /// white space (RFC 2046 calls it padding) and CRLF.
+    /// What one more byte makes of `held`, which was undecided. A boundary makes a delimiter line if `--`
+    /// follows, or white space (RFC 2046 calls it padding) and CRLF.
     pub(super) fn extend(&self, held: &[u8], byte: u8) -> Result<Match, Error> {
         const PADDING_BYTES: usize = 256;
         let Some((_, tail)) = held.split_at_checked(self.0.len()) else {
@@ -82,8 +83,8 @@ impl Delimiter {
     }
 }
 
-/// Where the first CRLF begins, or may begin at the end. It compares 32 bytes in one step, because this is most of the
-/// cost of reading an upload.
+/// Where the first CRLF begins, or may begin at the end. It compares 32 bytes in one step, because this is
+/// most of the cost of reading an upload.
 fn find_line_end(text: &[u8]) -> Option<usize> {
     let is_line_end = |byte: &u8, next: &u8| (*byte == b'\r') & (*next == b'\n');
     let (blocks, _) = text.as_chunks::<32>();

@@ -1,9 +1,10 @@
-//! A `multipart/form-data` body: a stream of bytes in, parts and their data out (RFC 2046 section 5.1, RFC 7578).
+//! A `multipart/form-data` body: a stream of bytes in, parts and their data out (RFC 2046 section 5.1, RFC
+//! 7578).
 //!
-//! It works at any split of the input, in time linear in the body, and buffers at most one delimiter line and one
-//! part's head. Data is a slice of the input wherever possible. A line that begins like a delimiter and goes on
-//! otherwise is data. Only the three sequences with which clients escape a quote or a line end in a name are decoded:
-//! no Content-Transfer-Encoding, and `filename*` is not a file name (RFC 7578 section 4.2).
+//! It works at any split of the input, in time linear in the body, and buffers at most one delimiter line and
+//! one part's head. Data is a slice of the input wherever possible. A line that begins like a delimiter and
+//! goes on otherwise is data. Only the three sequences with which clients escape a quote or a line end in a
+//! name are decoded: no Content-Transfer-Encoding, and `filename*` is not a file name (RFC 7578 section 4.2).
 
 mod boundary;
 mod part;
@@ -32,8 +33,8 @@ pub enum Event<'a> {
 pub struct Parser {
     state: State,
     delimiter: Delimiter,
-    /// The beginning of what may be a delimiter line. It is kept until the next one begins, so that the caller can look
-    /// at it if it turns out to be data.
+    /// The beginning of what may be a delimiter line. It is kept until the next one begins, so that the
+    /// caller can look at it if it turns out to be data.
     held: Vec<u8>,
     /// The head of the part that begins, with the CRLF of the delimiter line before it.
     head: Vec<u8>,
@@ -87,8 +88,8 @@ impl Parser {
         }
     }
 
-    /// Reads from the front of `input` up to the next event. Returns how many bytes were consumed, and the event. Step
-    /// until that is `NeedMore` or `End`.
+    /// Reads from the front of `input` up to the next event. Returns how many bytes were consumed, and the
+    /// event. Step until that is `NeedMore` or `End`.
     ///
     /// # Errors
     /// The form is malformed, or larger than its limits.

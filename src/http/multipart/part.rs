@@ -9,7 +9,8 @@ pub struct PartHead {
     pub filename: Option<Vec<u8>>,
 }
 
-/// Reads the header lines of a part, blank line included. All but Content-Disposition are checked and dropped.
+/// Reads the header lines of a part, blank line included. All but Content-Disposition are checked and
+/// dropped.
 pub(super) fn parse(head: &[u8]) -> Result<PartHead, Error> {
     let mut disposition = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
@@ -59,8 +60,8 @@ fn names(disposition: &[u8]) -> Result<PartHead, Error> {
     Ok(head)
 }
 
-/// Decodes the escapes that the HTML standard defines for a quote, CR and LF in a name. Clients escape nothing else, not
-/// even `%` itself, so no other sequence is decoded.
+/// Decodes the escapes that the HTML standard defines for a quote, CR and LF in a name. Clients escape
+/// nothing else, not even `%` itself, so no other sequence is decoded.
 fn unescaped(mut rest: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(rest.len());
     loop {
