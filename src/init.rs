@@ -7,10 +7,10 @@
 //! descendants, and never reaps another process.
 
 use crate::log;
-use crate::sys::process::{
-    BlockedSignals, ExitStatus, Pid, Signal, become_subreaper, end_with_parent, forbid_inspection, reap_any,
-    send, wipe_variable,
-};
+use crate::sys::environment::wipe_variable;
+use crate::sys::prctl::{become_subreaper, end_with_parent, forbid_inspection};
+use crate::sys::process::{ExitStatus, Pid, reap_any, send};
+use crate::sys::signals::{BlockedSignals, Signal};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -105,7 +105,7 @@ pub fn debug(event: fmt::Arguments<'_>) {
     log(Level::Debug, event);
 }
 
-/// Prints to standard output what the user asked for: `--help`, `--version`.
+/// Prints to standard output, for `--help` and `--version`.
 ///
 /// # Errors
 /// Those of write(2).
@@ -185,8 +185,8 @@ fn escaped(event: fmt::Arguments<'_>) -> String {
     text.0
 }
 
-/// The text of one event. Escapes what would move the cursor or begin another line, and refuses more than the
-/// longest event.
+/// The text of one event. Escapes characters that move the cursor or begin another line, and refuses more
+/// than the longest event.
 struct Text(String);
 
 impl fmt::Write for Text {

@@ -8,7 +8,8 @@
 use super::procfs::{Process, is_own_thread, newest_pid, pids};
 use super::tag::{Tag, VARIABLE};
 use crate::deadline::Deadline;
-use crate::sys::process::{Pid, Signal, kill_group, kill_if, send_to_group};
+use crate::sys::process::{Pid, kill_group, kill_if, send_to_group};
+use crate::sys::signals::Signal;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

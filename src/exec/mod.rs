@@ -30,7 +30,8 @@ pub use spec::{Argv, Environment, InvalidArgv, Spec};
 
 use crate::deadline::Deadline;
 use crate::sys::poll::pipe;
-use crate::sys::process::{ExitStatus, keep_exit_statuses, reap};
+use crate::sys::process::{ExitStatus, reap};
+use crate::sys::signals::keep_exit_statuses;
 use crate::sys::spawn::close_inherited_on_exec;
 use kill::kill_descendants;
 use pump::Pump;

@@ -196,15 +196,15 @@ impl<'a> Pump<'a> {
 
 fn watch_slot(watch: Watch<'_>) -> PollFd<'_> {
     let disconnect = if watch.is_half_closed {
-        PollFd::failure(watch.connection)
+        PollFd::disconnect(watch.connection)
     } else {
-        PollFd::hang_up(watch.connection)
+        PollFd::half_close(watch.connection)
     };
     if watch.has_pending { disconnect.or_writable() } else { disconnect }
 }
 
 fn peer(connection: &PollFd<'_>) -> Peer {
-    match (connection.is_gone(), connection.has_hung_up()) {
+    match (connection.is_disconnected(), connection.is_half_closed()) {
         (true, _) => Peer::Reset,
         (false, true) => Peer::HalfClosed,
         (false, false) => Peer::Unchanged,
@@ -222,10 +222,10 @@ impl Stream<'_> {
         let Some(pipe) = &self.pipe else { return Flow::Continue };
         buffer.clear();
         let count = match input {
-            Input::Nothing => return Flow::Continue,
+            Input::Empty => return Flow::Continue,
             Input::End => 0,
             // A pipe that cannot be read gives nothing more.
-            Input::Something => read_append(pipe.as_fd(), buffer, self.next_read_bytes()).unwrap_or(0),
+            Input::Ready => read_append(pipe.as_fd(), buffer, self.next_read_bytes()).unwrap_or(0),
         };
         if count == 0 {
             self.pipe = None;

@@ -6,6 +6,7 @@
 
 use super::root::Location;
 use super::{Error, Modified, RelPath, Root, replacement};
+use crate::sys;
 use crate::sys::fs::{self, Kind, Stat};
 use std::ffi::CStr;
 use std::io;
@@ -22,7 +23,7 @@ pub struct Entry {
     pub modified: Modified,
 }
 
-/// What a client distinguishes: everything that is not a directory is a file.
+/// The kind that a client sees: everything that is not a directory is a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -43,7 +44,7 @@ pub fn list(root: &Root, path: &RelPath) -> Result<Vec<Entry>, Error> {
     let directory = fs::open_to_list(location.directory.as_fd(), &location.name)
         .map_err(Error::doing("opening the directory"))?;
     let mut entries = Vec::new();
-    fs::read_directory(directory.as_fd(), |name, kind| {
+    sys::directory::read(directory.as_fd(), |name, kind| {
         if replacement::is_temporary(name.to_bytes()) {
             return;
         }

@@ -19,7 +19,7 @@ pub struct Chunked {
     trailer_bytes_left: usize,
 }
 
-/// What the next byte belongs to.
+/// The element that the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Position {
     Size {

@@ -100,7 +100,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What the parts of a request may cost. The limit of its body depends on the endpoint and is not among them.
+/// Limits on the parts of a request, except its body: that limit depends on the endpoint.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Request line and headers in total, blank line included.

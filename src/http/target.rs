@@ -83,7 +83,7 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(byte))
 }
 
-/// What a `+` stands for.
+/// The meaning of a `+`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plus {
     Itself,

@@ -20,7 +20,8 @@ use crate::api::Sandbox;
 use crate::deadline::Deadline;
 use crate::log;
 use crate::sys::poll::{PollFd, pipe, poll, widen_backlog};
-use crate::sys::process::{most_descriptors, unblock_all_signals};
+use crate::sys::prctl::max_descriptors;
+use crate::sys::signals::unblock_all_signals;
 use conn::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::io;
@@ -100,7 +101,7 @@ impl Server {
             listener.local_addr()
         };
         let address = prepare().map_err(|cause| listen.error(cause))?;
-        let share = most_descriptors().saturating_sub(OWN_DESCRIPTORS) / 2;
+        let share = max_descriptors().saturating_sub(OWN_DESCRIPTORS) / 2;
         let limits = Limits { connections: limits.connections.min(share.max(1)), ..limits };
         Ok(Self { listener, address, limits })
     }

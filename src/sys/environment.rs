@@ -4,9 +4,8 @@ unsafe extern "C" {
     static environ: *const *mut libc::c_char;
 }
 
-/// Overwrites the value of this variable where the kernel has put it, which is what `/proc/PID/environ`
-/// shows. The name stays, followed by NUL bytes. Only while this process has a single thread: another one
-/// could be reading.
+/// Overwrites the value of this variable in the block that `/proc/PID/environ` shows. The name stays,
+/// followed by NUL bytes. Only while this process has a single thread: another one could be reading.
 pub fn wipe_variable(name: &str) {
     // SAFETY: the C library has set it up before main.
     let mut entry = unsafe { environ };

@@ -1,4 +1,4 @@
-//! Error numbers (errno(3)): the ones that the project names, and what some of them mean together.
+//! Error numbers (errno(3)): the ones that the project names, and classes of them.
 //!
 //! The numbers are Linux's, the same on x86_64 and aarch64.
 

@@ -1,12 +1,13 @@
 //! System calls: every `unsafe` block and every use of `libc` in the project is in this folder.
 //!
 //! Each function takes borrowed descriptors and plain values, makes one call, and returns an owned value or
-//! an [`io::Error`] that carries the errno. What must be undone is undone by `Drop`. Nothing here knows what
+//! an [`io::Error`] that carries the errno. Cleanup is done by `Drop`. Nothing here knows what
 //! a command, a request or a base directory is.
 //!
 //! A call that a signal interrupted is repeated ([`retry`]); callers never see `EINTR`.
 #![expect(unsafe_code, reason = "the only folder where it is allowed")]
 
+pub mod directory;
 pub mod environment;
 pub mod errno;
 pub mod fs;

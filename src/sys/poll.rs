@@ -22,9 +22,9 @@ pub struct PollFd<'fd> {
 /// The state of a pipe for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    Nothing,
+    Empty,
     /// Bytes, or an error.
-    Something,
+    Ready,
     /// End-of-file, without bytes before it: no read is needed to find out.
     End,
 }
@@ -41,12 +41,12 @@ impl<'fd> PollFd<'fd> {
     }
 
     /// Waits for the peer of a socket to half-close the connection or to disconnect.
-    pub fn hang_up(descriptor: BorrowedFd<'fd>) -> Self {
+    pub fn half_close(descriptor: BorrowedFd<'fd>) -> Self {
         Self::new(descriptor.as_raw_fd(), libc::POLLRDHUP)
     }
 
     /// Waits for the peer to disconnect: a reset, or both sides shut down.
-    pub fn failure(descriptor: BorrowedFd<'fd>) -> Self {
+    pub fn disconnect(descriptor: BorrowedFd<'fd>) -> Self {
         Self::new(descriptor.as_raw_fd(), 0)
     }
 
@@ -71,23 +71,23 @@ impl<'fd> PollFd<'fd> {
         self.raw.revents != 0
     }
 
-    /// What a pipe has to read, after a wait.
+    /// The state of a pipe, after a wait.
     pub fn input(&self) -> Input {
         match self.raw.revents {
-            0 => Input::Nothing,
+            0 => Input::Empty,
             libc::POLLHUP => Input::End,
-            _ => Input::Something,
+            _ => Input::Ready,
         }
     }
 
     /// Whether the peer of a socket has half-closed the connection, if that was waited for.
-    pub fn has_hung_up(&self) -> bool {
+    pub fn is_half_closed(&self) -> bool {
         self.raw.revents & libc::POLLRDHUP != 0
     }
 
     /// Whether the peer has disconnected in both directions (a reset, or both sides shut down), so that a
     /// write could not reach it.
-    pub fn is_gone(&self) -> bool {
+    pub fn is_disconnected(&self) -> bool {
         self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
     }
 }
@@ -240,14 +240,14 @@ mod tests {
         let mut waited = [PollFd::readable(read.as_fd()), PollFd::nothing()];
         assert_eq!(poll(&mut waited, None).unwrap(), 1);
         assert!(waited[0].is_ready() && !waited[1].is_ready());
-        assert_eq!((waited[0].input(), waited[1].input()), (Input::Something, Input::Nothing));
+        assert_eq!((waited[0].input(), waited[1].input()), (Input::Ready, Input::Empty));
         assert_eq!(read_append(read.as_fd(), &mut bytes, 1).unwrap(), 1);
         assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 1);
         assert_eq!(bytes, b"abc");
         write.write_all(b"d").unwrap();
         drop(write);
         assert_eq!(poll(&mut waited, None).unwrap(), 1);
-        assert_eq!(waited[0].input(), Input::Something);
+        assert_eq!(waited[0].input(), Input::Ready);
         assert_eq!(read_append(read.as_fd(), &mut bytes, 10).unwrap(), 1);
         assert_eq!(poll(&mut waited, None).unwrap(), 1);
         assert_eq!(waited[0].input(), Input::End);

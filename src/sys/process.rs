@@ -3,15 +3,10 @@
 //! The [`Pid`] of a child stays reserved until [`reap`] has returned its status. Only until then may it be
 //! signalled.
 
+use super::signals::Signal;
 use super::{check, retry};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-
-pub use super::environment::wipe_variable;
-pub use super::prctl::{
-    become_subreaper, end_with_parent, forbid_inspection, max_descriptors as most_descriptors,
-};
-pub use super::signals::{BlockedSignals, Signal, SignalSet, keep_exit_statuses, unblock_all_signals};
 
 /// The id of a process, and of its group if it leads one. Never 0 and never negative, so it cannot mean "my
 /// own group" or "every process" to kill(2).
@@ -115,7 +110,7 @@ pub fn send(pid: Pid, signal: Signal) -> io::Result<()> {
 /// Sends a signal to every process of a group. The group's number must be reserved: by a leader that is not
 /// reaped yet, or by a member that was just seen alive. A group without living members is not an error.
 pub fn send_to_group(group: Pid, signal: Signal) {
-    // SAFETY: kill(2) takes two integers. ESRCH means that no process is left, which is what was asked for.
+    // SAFETY: kill(2) takes two integers. ESRCH means that no process is left, which is the goal.
     let _no_process_left = unsafe { libc::kill(-group.0, signal.number()) };
 }
 

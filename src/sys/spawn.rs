@@ -30,7 +30,7 @@ pub struct Spawn<'a> {
     pub leads: Leads,
 }
 
-/// What the child leads.
+/// Whether the child leads a group or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
     /// A process group of its own.

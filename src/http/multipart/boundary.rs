@@ -41,7 +41,7 @@ pub(super) enum Match {
     No,
     /// The line before a part.
     Part,
-    /// The closing delimiter. What follows it on its line is epilogue.
+    /// The closing delimiter. The text after it on its line is epilogue.
     Close,
 }
 
@@ -63,7 +63,7 @@ impl Delimiter {
         (text, b"")
     }
 
-    /// What one more byte makes of `held`, which was undecided. A boundary makes a delimiter line if `--`
+    /// Classifies undecided bytes and one more byte. A boundary makes a delimiter line if `--`
     /// follows, or white space (RFC 2046 calls it padding) and CRLF.
     pub(super) fn extend(&self, held: &[u8], byte: u8) -> Result<Match, Error> {
         const PADDING_BYTES: usize = 256;

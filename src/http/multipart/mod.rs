@@ -15,7 +15,7 @@ pub use part::PartHead;
 use crate::http::{Error, Limits};
 use boundary::{Delimiter, Match};
 
-/// What a step found. `Part`, any number of `Data`, `PartEnd`, the next `Part`, ..., `End`.
+/// The result of a step: `Part`, any number of `Data`, `PartEnd`, the next `Part`, ..., `End`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// All input is consumed: call again with more, or call [`Parser::finish`].
@@ -33,7 +33,7 @@ pub enum Event<'a> {
 pub struct Parser {
     state: State,
     delimiter: Delimiter,
-    /// The beginning of what may be a delimiter line. It is kept until the next one begins, so that the
+    /// The beginning of a possible delimiter line. It is kept until the next one begins, so that the
     /// caller can look at it if it turns out to be data.
     held: Vec<u8>,
     /// The head of the part that begins, with the CRLF of the delimiter line before it.
@@ -42,20 +42,20 @@ pub struct Parser {
     parts_left: usize,
 }
 
-/// What the next byte belongs to.
+/// The element that the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// No byte has arrived.
     Start,
     Preamble,
     Data,
-    /// What may be a delimiter line.
+    /// A possible delimiter line.
     Delimiter(Within),
     Head,
     Epilogue,
 }
 
-/// What a delimiter line ends. If it turns out not to be one, this goes on.
+/// The section around a possible delimiter line. It continues if the line is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
     Preamble,
