@@ -1,7 +1,8 @@
-//! What several targets need. Each target states in its first lines what must hold for every input; a panic is a finding.
+//! Helpers for several targets. Each target begins with the properties that must hold for every input; a
+//! panic is a finding.
 
-/// Shows `run` the input in one piece, byte by byte, in small steps, and cut in two at many places, or at all where it is
-/// short.
+/// Passes the input to `run` whole, byte by byte, in small steps, and split in two at many positions, or at
+/// every one of a short input.
 pub fn in_pieces(input: &[u8], mut run: impl FnMut(&[&[u8]])) {
     run(&[input]);
     for step in [1, 3, 61] {
@@ -14,7 +15,7 @@ pub fn in_pieces(input: &[u8], mut run: impl FnMut(&[&[u8]])) {
     }
 }
 
-/// Where this text begins.
+/// The position of this text.
 pub fn find(input: &[u8], text: &[u8]) -> Option<usize> {
     input.windows(text.len()).position(|window| window == text)
 }

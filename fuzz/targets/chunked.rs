@@ -1,5 +1,6 @@
-//! Bodies. Every way of cutting a body gives the same data and the same end; a second, naive decoder agrees with what was
-//! accepted; content that is sent in chunks, or with a length, comes back as it was, and what follows it is left alone.
+//! Bodies. Every split of a body decodes to the same data and the same end. A second, naive decoder agrees
+//! with every accepted body. Content that is encoded in chunks, or with a length, decodes to itself, and the
+//! bytes after it are left alone.
 
 #![no_main]
 
@@ -16,9 +17,9 @@ fuzz_target!(|input: &[u8]| {
     in_pieces(input, |pieces| {
         assert_eq!(run(pieces, Framing::Chunked, LIMIT), whole, "{} pieces", pieces.len())
     });
-    if let (data, Ok((taken, true))) = &whole {
-        assert!(data.len() as u64 <= LIMIT && *taken <= input.len());
-        assert_eq!(naive(input), Some((data.clone(), *taken)));
+    if let (data, Ok((consumed, true))) = &whole {
+        assert!(data.len() as u64 <= LIMIT && *consumed <= input.len());
+        assert_eq!(naive(input), Some((data.clone(), *consumed)));
     }
 
     let room = input.len() as u64;
@@ -36,10 +37,10 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The data, and how many bytes were taken and whether that was all of the body.
+/// The data, how many bytes were consumed, and whether the body is done.
 fn run(pieces: &[&[u8]], framing: Framing, limit: u64) -> (Vec<u8>, Result<(usize, bool), Error>) {
     let limits = Limits { chunk_line_bytes: 20, trailer_bytes: 40, ..Limits::default() };
-    let (mut data, mut taken) = (Vec::new(), 0);
+    let (mut data, mut consumed) = (Vec::new(), 0);
     let mut body = match Body::new(framing, limit, &limits) {
         Ok(body) => body,
         Err(error) => return (data, Err(error)),
@@ -52,7 +53,7 @@ fn run(pieces: &[&[u8]], framing: Framing, limit: u64) -> (Vec<u8>, Result<(usiz
                 Err(error) => return (data, Err(error)),
             };
             data.extend_from_slice(decoded.data);
-            taken += decoded.consumed;
+            consumed += decoded.consumed;
             rest = &rest[decoded.consumed..];
             if decoded.consumed == 0 {
                 break;
@@ -60,10 +61,10 @@ fn run(pieces: &[&[u8]], framing: Framing, limit: u64) -> (Vec<u8>, Result<(usiz
         }
         assert!(rest.is_empty() || body.is_done());
     }
-    (data, Ok((taken, body.is_done())))
+    (data, Ok((consumed, body.is_done())))
 }
 
-/// The data, and where the body ends.
+/// The data, and the position of the end of the body.
 fn naive(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut data, mut rest) = (Vec::new(), input);
     loop {
@@ -89,7 +90,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line)
 }
 
-/// In chunks whose sizes and ways of writing follow from the content.
+/// In chunks whose sizes and spellings are derived from the content.
 fn encoded(content: &[u8]) -> Vec<u8> {
     let (mut wire, mut rest) = (Vec::new(), content);
     while let [first, ..] = rest {

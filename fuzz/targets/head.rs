@@ -1,5 +1,6 @@
-//! Heads. However the bytes arrive they are read alike; what was refused stays refused whatever follows; tighter limits
-//! refuse more and read nothing differently; and a second, naive reading of what was accepted finds the same framing.
+//! Heads. A head is parsed alike however it is split. A refused one stays refused with any bytes after it.
+//! Tighter limits refuse more heads and parse none differently. A second, naive parser finds the same framing
+//! in every accepted head, and the same headers.
 
 #![no_main]
 
@@ -21,17 +22,17 @@ fuzz_target!(|input: &[u8]| {
     }
     if outcome != Ok(None) {
         for more in [&b"\r\n\r\n"[..], b"\n", b"\0", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
-            assert_eq!(parse(&[input, more].concat(), &wide), outcome, "with more behind it");
+            assert_eq!(parse(&[input, more].concat(), &wide), outcome, "with more bytes after it");
         }
     }
     if let Ok(Some((head, used))) = outcome {
-        let bytes = input.get(..used).expect("it takes no more than there is");
+        let bytes = input.get(..used).expect("it consumes at most the input");
         assert_eq!(parse(&bytes[..used - 1], &wide), Ok(None), "without its last byte");
         check(&head, bytes);
     }
 });
 
-/// Reads the head again, as plainly as can be.
+/// Parses the head again, as plainly as possible.
 fn check(head: &Head, bytes: &[u8]) {
     let text = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     let text = text
@@ -72,4 +73,12 @@ fn check(head: &Head, bytes: &[u8]) {
         both => panic!("two framings: {both:?}"),
     }
     assert!(all("content-type").len() <= 1 && all("authorization").len() <= 1 && all("range").len() <= 1);
+    for (name, _) in headers.iter().filter(|(name, _)| name != "connection") {
+        let kept: Vec<String> =
+            head.headers.all(name).map(|value| value.iter().copied().map(char::from).collect()).collect();
+        assert_eq!(kept, all(name), "{name}");
+    }
+    let joined = all("connection").join(", ");
+    let kept = head.headers.get("connection").unwrap_or_default();
+    assert_eq!(kept.iter().copied().map(char::from).collect::<String>(), joined);
 }

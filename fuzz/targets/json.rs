@@ -1,5 +1,6 @@
-//! The JSON of `/execute`. What is accepted is JSON to a general parser too, holds the same command and time, and has no
-//! key twice; what is refused is not the JSON that was asked for. Output of any bytes becomes JSON that says it.
+//! The JSON of `/execute`. A general parser also accepts every accepted body, reads the same command and
+//! timeout, and finds no duplicate key. A refused body is not a valid request. Output of any bytes becomes
+//! JSON that decodes to it.
 
 #![no_main]
 
@@ -19,14 +20,14 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(value["command"].as_str(), Some(request.command.as_str()));
             assert_eq!(value.get("timeout_seconds").and_then(Value::as_f64), request.timeout_seconds);
             assert!(request.timeout_seconds.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()));
-            assert!(!has_key_twice(body));
+            assert!(!has_duplicate_key(body));
         }
         (Ok(_), Err(error)) => check_only_unrepresentable(body, &error.to_string()),
         (Err(_), Ok(value)) => {
             let is_number = |value: &Value| value.as_f64().is_some_and(|seconds| seconds > 0.0);
             let has_time = value.get("timeout_seconds").is_none_or(|time| time.is_null() || is_number(time));
-            let is_asked_for = value.get("command").is_some_and(Value::is_string) && has_time;
-            assert!(!is_asked_for || has_key_twice(body));
+            let is_valid = value.get("command").is_some_and(Value::is_string) && has_time;
+            assert!(!is_valid || has_duplicate_key(body));
         }
         (Err(_), Err(_)) => {}
     }
@@ -60,8 +61,8 @@ fn check_response(output: &[u8]) {
     assert_eq!(json["stderr"].as_str(), Some(both.as_str()));
 }
 
-/// In a field that is not ours a value is not represented, so it may be what JSON allows and `Value` does not: numbers of
-/// any size, half a surrogate pair, any depth.
+/// The value of an unknown field is skipped, so it may be valid JSON that `Value` cannot represent: a number
+/// of any size, half a surrogate pair, any depth.
 fn check_only_unrepresentable(body: &[u8], error: &str) {
     let expected = [
         "number out of range",
@@ -69,12 +70,12 @@ fn check_only_unrepresentable(body: &[u8], error: &str) {
         "unexpected end of hex escape",
         "recursion limit exceeded",
     ];
-    assert!(expected.iter().any(|start| error.starts_with(start)), "accepted in spite of: {error}");
+    assert!(expected.iter().any(|start| error.starts_with(start)), "accepted, but: {error}");
     assert!(std::str::from_utf8(body).is_ok());
 }
 
-/// Whether the outermost object of this JSON has.
-fn has_key_twice(body: &[u8]) -> bool {
+/// Whether the outermost object has a duplicate key.
+fn has_duplicate_key(body: &[u8]) -> bool {
     struct Keys;
     impl<'de> Visitor<'de> for Keys {
         type Value = bool;
@@ -84,11 +85,11 @@ fn has_key_twice(body: &[u8]) -> bool {
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
-            let (mut seen, mut is_twice) = (HashSet::new(), false);
+            let (mut seen, mut has_duplicate) = (HashSet::new(), false);
             while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
-                is_twice |= !seen.insert(key);
+                has_duplicate |= !seen.insert(key);
             }
-            Ok(is_twice)
+            Ok(has_duplicate)
         }
     }
     serde_json::Deserializer::from_slice(body).deserialize_map(Keys).unwrap_or(false)

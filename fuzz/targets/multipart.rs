@@ -1,5 +1,5 @@
-//! Forms. Every way of cutting a form gives the same parts and the same end, its events in their order; a boundary, a name
-//! and content of any kind that are written as clients write them come back as they were.
+//! Forms. Every split of a form gives the same parts and the same end, with the events in order. A boundary,
+//! a name and content of any kind, encoded as clients encode them, decode to themselves.
 
 #![no_main]
 
@@ -20,14 +20,14 @@ fuzz_target!(|input: &[u8]| {
     let whole = run(&[input], &fixed);
     in_pieces(input, |pieces| assert_eq!(run(pieces, &fixed), whole, "{} pieces", pieces.len()));
 
-    // As what a body is made of: a boundary, a file name and content.
+    // As the contents of a body: a boundary, a file name and data.
     let mut fields = input.splitn(3, |byte| *byte == 0);
     if let (Some(text), Some(name), Some(content)) = (fields.next(), fields.next(), fields.next()) {
-        comes_back(text, name, content);
+        check_round_trip(text, name, content);
     }
 });
 
-fn comes_back(text: &[u8], name: &[u8], content: &[u8]) {
+fn check_round_trip(text: &[u8], name: &[u8], content: &[u8]) {
     let quoted = |text: &[u8]| {
         text.iter()
             .flat_map(|byte| match byte {
@@ -89,25 +89,25 @@ fn comes_back(text: &[u8], name: &[u8], content: &[u8]) {
     in_pieces(&body, |pieces| assert_eq!(run(pieces, &boundary), outcome, "{} pieces", pieces.len()));
 }
 
-/// The parts as far as they came, the last one perhaps unfinished.
+/// The parts before the end or the first error; the last one may be incomplete.
 fn run(pieces: &[&[u8]], boundary: &Boundary) -> (Form, Result<(), Error>) {
     let limits = Limits { part_head_bytes: 300, parts: 3, ..Limits::default() };
     let mut parser = Parser::new(boundary.clone(), &limits);
-    let (mut form, mut is_open, mut is_over) = (Form::new(), false, false);
+    let (mut form, mut is_open, mut has_ended) = (Form::new(), false, false);
     for piece in pieces {
         let mut rest = *piece;
         while !rest.is_empty() {
-            let (used, event) = match parser.step(rest) {
+            let (consumed, event) = match parser.step(rest) {
                 Ok(step) => step,
                 Err(error) => return (form, Err(error)),
             };
-            rest = &rest[used..];
-            assert!(!is_over || event == Event::End);
+            rest = &rest[consumed..];
+            assert!(!has_ended || event == Event::End);
             match event {
                 Event::NeedMore => assert!(rest.is_empty()),
                 Event::End => {
                     assert!(rest.is_empty() && !is_open);
-                    is_over = true;
+                    has_ended = true;
                 }
                 Event::Part(head) => {
                     assert!(!std::mem::replace(&mut is_open, true));

@@ -1,4 +1,4 @@
-//! Ranges. A part lies within the file and is not empty; what is asked for in plain numbers is what comes.
+//! Ranges. A part lies within the file and is not empty. A range of plain numbers gives exactly those bytes.
 
 #![no_main]
 
@@ -20,9 +20,9 @@ fuzz_target!(|input: (u64, u64, u64, &[u8])| {
         None | Some(0) => Range::Unsatisfiable,
         Some(length) => Range::Part { offset, length },
     };
-    let asked = |value: String| range(value.as_bytes(), size);
-    assert_eq!(asked(format!("bytes={first}-")), part(first, size));
-    assert_eq!(asked(format!("bytes=-{last}")), part(size - last.min(size), size));
+    let requested = |value: String| range(value.as_bytes(), size);
+    assert_eq!(requested(format!("bytes={first}-")), part(first, size));
+    assert_eq!(requested(format!("bytes=-{last}")), part(size - last.min(size), size));
     let both = if first > last { Range::Whole } else { part(first, last.saturating_add(1).min(size)) };
-    assert_eq!(asked(format!("bytes={first}-{last}")), both);
+    assert_eq!(requested(format!("bytes={first}-{last}")), both);
 });

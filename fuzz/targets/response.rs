@@ -1,5 +1,5 @@
-//! What the server says of names and times that are not its own: printable ASCII on one line, whatever they are. A name
-//! comes back from its encoded form.
+//! Responses. Any name and any time become printable ASCII on one line. The encoded form of a name decodes to
+//! the name.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|input: (&[u8], i64)| {
             assert!(
                 !encoded.contains([' ', '"', ';', '\'', '(', ')', '<', '>', '@', ',', '/', '?', '=', '*'])
             );
-            // What is cut off a target as its fragment is not special here.
+            // A `#` begins the fragment of a target, but is not special here.
             let path = format!("/{}", encoded.replace('#', "%23"));
             assert_eq!(Target::parse(path.as_bytes()).unwrap().path[1..], *text.as_bytes());
         }

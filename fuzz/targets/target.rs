@@ -1,5 +1,6 @@
-//! Request targets, and the paths that come of them. What is decoded is what was encoded; a target without `%` is its own
-//! path; the absolute form is the same path; a file name that comes of a path is one component.
+//! Request targets and paths. An encoded path decodes to itself. A target without `%` and a query is its own
+//! path. The absolute form has the same path and query. An encoded query decodes to itself. The file name of
+//! a path is one component.
 
 #![no_main]
 
@@ -27,7 +28,8 @@ fuzz_target!(|input: &[u8]| {
         check_path(&target.path);
     }
 
-    // As a path. Every third byte is written with small letters, and what needs no escape half of the time as it is.
+    // As a path. Every third byte is escaped in lower case, and half of the letters and digits are not
+    // escaped.
     let path = [b"/", input].concat();
     let mut encoded = String::new();
     for (index, byte) in path.iter().enumerate() {
@@ -40,6 +42,10 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     assert_eq!(Target::parse(encoded.as_bytes()).map(|target| target.path), Ok(path));
+    let value = encoded.strip_prefix('/').unwrap_or_default();
+    let with_query = format!("/?first=1&name={value}&name=2");
+    let query = Target::parse(with_query.as_bytes()).unwrap().query;
+    assert_eq!(query.get("name").as_deref(), Some(input));
     check_path(input);
 });
 
