@@ -120,9 +120,10 @@ fn the_program_is_built_from_exactly_six_crates() {
 #[test]
 fn the_endpoints_in_the_readme_are_those_of_the_code() {
     let written: Vec<String> =
-        table(&read("README.md"), "Call").into_iter().map(|row| row[0].clone()).collect();
-    let coded =
-        routes().map(|route| format!("`{} {}`", format!("{:?}", route.method).to_uppercase(), route.pattern));
+        table(&read("docs/api.md"), "Call").into_iter().map(|row| row[0].clone()).collect();
+    let coded = ENDPOINTS
+        .iter()
+        .map(|route| format!("`{} {}`", format!("{:?}", route.method).to_uppercase(), route.pattern));
     assert_eq!(written, coded.collect::<Vec<_>>());
 }
 
@@ -136,7 +137,7 @@ fn the_settings_in_the_readme_are_those_of_the_code() {
             setting.help.to_owned(),
         ]
     });
-    assert_eq!(table(&read("README.md"), "Variable"), coded.collect::<Vec<_>>());
+    assert_eq!(table(&read("docs/configuration.md"), "Variable"), coded.collect::<Vec<_>>());
 }
 
 #[test]
