@@ -4,18 +4,18 @@
     docs.py --list         print the blocks, run nothing
     docs.py --self-test    show that each kind of failure is noticed
 
-Blocks of a page run in order, in a copy of the working tree that the page has for itself. `sh` blocks run with
-`bash -euo pipefail`, `python` blocks with this Python; `json` and `yaml` blocks are parsed, and Kubernetes objects
-validated; `text` and `console` blocks are not run. A block in any other language fails, unless it is skipped.
-HTML comments before a block say the rest:
+Blocks of a page run in order, in a fresh copy of the working tree. `sh` blocks run with `bash -euo pipefail`,
+`python` blocks with this Python; `json` and `yaml` blocks are parsed, and Kubernetes objects validated;
+`text` and `console` blocks are not run. A block in any other language fails, unless it is skipped.
+Directives are HTML comments before a block:
 
-    <!-- docs-test: skip REASON -->              cannot run here; the reason is printed
-    <!-- docs-test: output -->                   compared with what the block before printed; … matches any text
-    <!-- docs-test: background port=N -->        started, waited for until it responds to HTTP, ended with the page
-    <!-- docs-test: python=FILE -->              the Python that runs it
-    <!-- docs-test: stop -->                     ends the background blocks so far
-    <!-- docs-test: image NAME SCRIPT -->        `SCRIPT NAME` makes the image if the engine has none of this name
-    <!-- docs-test: cleanup COMMAND -->          run at the end of the page, even after a failure
+    <!-- docs-test: skip REASON -->          cannot run here; the reason is printed
+    <!-- docs-test: output -->               compared with the output of the block before; … matches any text
+    <!-- docs-test: background port=N -->    started; must respond to HTTP; ended with the page
+    <!-- docs-test: python=FILE -->          the Python that runs it
+    <!-- docs-test: stop -->                 ends the background blocks so far
+    <!-- docs-test: image NAME SCRIPT -->    `SCRIPT NAME` makes this image if the engine does not have it
+    <!-- docs-test: cleanup COMMAND -->      run at the end of the page, even after a failure
 
 The copy keeps its target/ between runs, since the pages name files there and the Docker build reads one.
 Nothing is left running. Exit status 1: a block failed.
@@ -40,12 +40,19 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "sandbox-runtime-ci"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+COPY = CACHE / "sandbox-runtime-ci" / "docs"
 BLOCK_SECONDS = 1800  # the first one builds
 STOP_SECONDS = 20
 KEPT = {"target"}
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 NOT_RUN = {"text", "console"}
 PR_SET_CHILD_SUBREAPER = 36
+ARE_OBJECTS = """
+import sys, yaml
+documents = list(yaml.safe_load_all(open(sys.argv[1])))
+print(all("kind" in document for document in documents if document))
+"""
 
 
 class Failed(Exception):
@@ -150,7 +157,7 @@ def reap():
 
 
 def end_all():
-    """Ends whatever is left below this process."""
+    """Ends every process that is left below this one."""
     deadline = time.monotonic() + STOP_SECONDS
     while left := descendants():
         for pid in left:
@@ -312,8 +319,8 @@ class Session:
         file.write_text(step.text)
         venv = [str(ROOT / ".ci" / "venv.sh"), "kubernetes-validate", "kubernetes-validate==1.37.0"]
         python = self.foreground(venv).strip()
-        count = "import sys, yaml; print(all('kind' in d for d in yaml.safe_load_all(open(sys.argv[1])) if d))"
-        if self.foreground([python, "-c", count, str(file)]).strip() == "True":
+        are_objects = self.foreground([python, "-c", ARE_OBJECTS, str(file)]).strip()
+        if are_objects == "True":
             self.foreground([python, str(ROOT / ".ci" / "kind" / "manifests.py"), str(file)])
 
     def end(self):
@@ -321,7 +328,8 @@ class Session:
             self.stop()
         finally:
             for command in reversed(self.cleanups):
-                subprocess.run(["bash", "-c", command], cwd=self.copy, capture_output=True)
+                with contextlib.suppress(Failed):
+                    self.foreground(["bash", "-c", command])
             end_all()
 
 
@@ -379,11 +387,14 @@ def run_page(source, page, copy, report):
         try:
             run_steps(session, steps, report)
         finally:
-            session.end()
+            try:
+                session.end()
+            except Failed as error:
+                report.fail(page, error)
 
 
 def run_steps(session, steps, report):
-    skipped = ''  # why the last block did not run, and so its output is not there
+    skipped = ""  # why the last block did not run, and has no output
     failed = False
     for step in steps:
         if step.kind in NOT_RUN and "output" not in step.options:
@@ -484,14 +495,21 @@ def self_test():
     return wrong
 
 
+def interrupted(number, _):
+    """Cleans up once, and is not interrupted in that."""
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("pages", nargs="*", metavar="PAGE")
     arguments = parser.parse_args()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for number in SIGNALS:
+        signal.signal(number, interrupted)
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         sys.exit("docs.py: prctl(PR_SET_CHILD_SUBREAPER) failed")
     pages = arguments.pages or pages_of(ROOT)
@@ -500,7 +518,7 @@ def main():
     if arguments.list:
         print(*(step for page in pages for step in steps_of(page, (ROOT / page).read_text())), sep="\n")
         return
-    sys.exit(run(ROOT, pages, CACHE / "docs").failed != 0)
+    sys.exit(run(ROOT, pages, COPY).failed != 0)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ expect() { # WHAT RECEIVED EXPECTED
 expect 'the health check' "$(request "$url/")" '{"status":"ok","message":"Sandbox Runtime is active."}'
 
 expect 'a command' "$(execute '{"command": "echo hello"}')" '{"stdout":"hello\n","stderr":"","exit_code":0}'
-expect 'its exit code' "$(execute '{"command": "sh -c \"exit 3\""}')" '{"stdout":"","stderr":"","exit_code":3}'
+expect 'its exit code' "$(execute '{"command": "sh -c \"exit 3\""}')" \
+    '{"stdout":"","stderr":"","exit_code":3}'
 late=$(execute '{"command": "sh -c \"echo first; sleep 60\"", "timeout_seconds": 0.5}')
 expect 'output before a timeout' "${late:0:18}" '{"stdout":"first\n'
 
@@ -35,7 +36,9 @@ expect 'a download' "$(request "$url/download/curl-example/notes.txt")" hello
 expect 'a range of it' "$(request --range 1-3 "$url/download/curl-example/notes.txt")" ell
 listing=$(request "$url/list/curl-example")
 expect 'a listing' "${listing%%,\"mod_time\"*}" '[{"name":"notes.txt","size":6,"type":"file"'
-expect 'existence' "$(request "$url/exists/curl-example/notes.txt")" '{"path":"curl-example/notes.txt","exists":true}'
+expect 'existence' "$(request "$url/exists/curl-example/notes.txt")" \
+    '{"path":"curl-example/notes.txt","exists":true}'
 expect 'a path outside' "$(request "$url/download/..%2Fetc/passwd")" '{"message":"Access denied"}'
 
-expect 'cleaning up' "$(execute '{"command": "rm -r curl-example"}')" '{"stdout":"","stderr":"","exit_code":0}'
+expect 'cleaning up' "$(execute '{"command": "rm -r curl-example"}')" \
+    '{"stdout":"","stderr":"","exit_code":0}'

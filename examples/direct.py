@@ -33,9 +33,9 @@ def call(path, body=None, **headers):
 def execute(command, **fields):
     """The result of a command, as a dictionary."""
     body = json.dumps({"command": command, **fields}).encode()
-    status, answer = call("/execute", body, Content_Type="application/json")
+    status, response = call("/execute", body, Content_Type="application/json")
     expect("POST /execute", status, 200)
-    return json.loads(answer)
+    return json.loads(response)
 
 
 def upload(name, content):
