@@ -1,4 +1,4 @@
-"""Runs the code blocks of README.md, docs/*.md, CONTRIBUTING.md and RELEASING.md as they stand.
+"""Runs the code blocks of README.md, docs/*.md and the other pages at the root as they stand.
 
     docs.py [PAGE...]      these pages only
     docs.py --list         print the blocks, run nothing
@@ -17,6 +17,7 @@ Directives are HTML comments before a block:
     <!-- docs-test: image NAME SCRIPT -->    `SCRIPT NAME` makes this image if the engine does not have it
     <!-- docs-test: cleanup COMMAND -->      run at the end of the page, even after a failure
 
+Links to files and headings of the repository must resolve.
 The copy keeps its target/ between runs, since the pages name files there and the Docker build reads one.
 Nothing is left running. Exit status 1: a block failed.
 """
@@ -46,6 +47,7 @@ BLOCK_SECONDS = 1800  # the first one builds
 STOP_SECONDS = 20
 KEPT = {"target"}
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+OTHERS = ("CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "CHANGELOG.md")
 NOT_RUN = {"text", "console"}
 PR_SET_CHILD_SUBREAPER = 36
 ARE_OBJECTS = """
@@ -116,6 +118,28 @@ def block_text(lines, fence):
             return "".join(line.removeprefix(indent) + "\n" for line in text)
         text.append(line)
     raise Failed("a block without an end")
+
+
+def without_blocks(text):
+    return re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def headings_of(text):
+    """The headings as links name them."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links(source, page):
+    """The links of a page that lead nowhere in the repository."""
+    prose = re.sub(r"`[^`\n]*`", "", without_blocks((source / page).read_text()))
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        name, _, heading = link.partition("#")
+        file = (source / page).parent / name if name else source / page
+        if "://" in link:
+            continue
+        if not file.exists() or heading and heading not in headings_of(file.read_text()):
+            yield link
 
 
 # The copy of the working tree
@@ -381,6 +405,8 @@ def run_page(source, page, copy, report):
     except Failed as error:
         report.fail(page, error)
         return
+    for link in broken_links(source, page):
+        report.fail(page, f"there is no {link}")
     make_copy(source, copy)
     with tempfile.TemporaryDirectory() as work:
         session = Session(copy, pathlib.Path(work))
@@ -429,7 +455,7 @@ def run(source, pages, copy):
 
 def pages_of(source):
     names = ["README.md", *sorted(f"docs/{file.name}" for file in source.glob("docs/*.md"))]
-    return [name for name in [*names, "CONTRIBUTING.md", "RELEASING.md"] if (source / name).exists()]
+    return [name for name in [*names, *OTHERS] if (source / name).exists()]
 
 
 # The self-test
@@ -461,6 +487,9 @@ CASES = [
     ("<!-- docs-test: skpi needs perl -->\n```sh\ntrue\n```", (0, 1, 0)),
     ("<!-- docs-test: output -->\nText.\n", (0, 1, 0)),
     ("```sh\ntrue", (0, 1, 0)),
+    ("# A `b`, c\n[x](#a-b-c) [x](README.md#a-b-c) [x](https://example.org)", (0, 0, 0)),
+    ("`[x](y)`\n```text\n[x](y)\n```", (0, 0, 0)),
+    ("# A\n[x](#b)\n[x](no-such.md)\n[x](README.md#b)\n", (0, 3, 0)),
     ("<!-- docs-test: background port=PORT -->\n```sh\nexit 0\n```", (0, 1, 0)),
     (
         "<!-- docs-test: background port=PORT -->\n```sh\npython3 -m http.server PORT\n```\n"
