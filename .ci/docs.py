@@ -93,7 +93,7 @@ def steps_of(page, text):
         elif fence := re.fullmatch(r"( *)(```+|~~~+)(.*)", line):
             steps.append(Step(page, number, fence[3].strip(), block_text(lines, fence), options))
             options = {}
-        elif line.strip() and options:
+        elif line.strip() and options and not re.fullmatch(r"<!--.*-->", line.strip()):
             raise Failed(f"{page}:{number}: the directive before this line belongs to no block")
     if options:
         raise Failed(f"{page}: the last directive belongs to no block")
