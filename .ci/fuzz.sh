@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for so long, two at a time, beginning with its seeds:   .ci/fuzz.sh SECONDS [TARGET...]
-# Needs a nightly toolchain. What a run discovers stays in target/fuzz/corpus, and later runs begin with it.
+# Runs each fuzz target for SECONDS, two at a time, starting with its seeds:   .ci/fuzz.sh SECONDS [TARGET...]
+# Needs a nightly toolchain. The corpus stays in target/fuzz/corpus for later runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +11,7 @@ export OUT=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 HOST=$(rustc --print host-tuple)
 export BINARIES=$OUT/$HOST/release
 
-command -v cargo-fuzz >/dev/null || .ci/tools.sh fuzz
+command -v cargo-fuzz >/dev/null || .ci/tools.sh cargo
 cargo +nightly fuzz build --target-dir "$OUT"
 
 run() { # TARGET
@@ -19,7 +19,7 @@ run() { # TARGET
     target=$(basename "$1")
     corpus=$OUT/corpus/$target
     mkdir -p "$corpus"
-    # One seed a line, with the escapes of printf.
+    # One seed per line, with printf escapes.
     while IFS= read -r seed; do
         number=$((number + 1))
         printf '%b' "$seed" >"$corpus/seed-$number"
@@ -28,7 +28,7 @@ run() { # TARGET
     if ! "$BINARIES/$target" "$corpus" "${arguments[@]}" -max_total_time="$FUZZ_SECONDS" -timeout=60 \
         -artifact_prefix="$OUT/$target-" -verbosity=0 -print_final_stats=1 >"$OUT/$target.log" 2>&1; then
         tail -n 60 "$OUT/$target.log"
-        echo "fuzz.sh: $target: a finding"
+        echo "fuzz.sh: $target failed"
         return 1
     fi
     echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$OUT/$target.log") executions"

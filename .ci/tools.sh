@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Installs what .ci/run needs and starts a Docker engine. Quick where all of it is there already.
-#   .ci/tools.sh        all of it
-#   .ci/tools.sh fuzz   what .ci/fuzz.sh needs, and no engine
+# Installs the tools that .ci/run needs and starts a Docker engine. Fast if everything is installed.
+#   .ci/tools.sh         all of it
+#   .ci/tools.sh cargo   only the Rust targets and the tools in .ci/tools.txt
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-PACKAGES=(binutils busybox-static curl docker.io git python3-venv qemu-user-static shellcheck strace valgrind)
+PACKAGES=(binutils busybox-static curl git python3-venv qemu-user-static shellcheck strace valgrind)
+command -v dockerd >/dev/null || PACKAGES+=(docker.io iptables)
+TOOLS=(cargo-deny cargo-fuzz cargo-nextest cargo-shear just ruff taplo typos zizmor)
+ACTIONLINT=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 LOG=/var/log/sandbox-runtime-ci-dockerd.log
+BIN=${CARGO_HOME:-$HOME/.cargo}/bin # on the PATH of Rust developers
 
 install_packages() {
     local missing=() package
@@ -17,7 +22,7 @@ install_packages() {
     echo "installing ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update --quiet=2
-    apt-get install --quiet=2 --yes --no-install-recommends "${missing[@]}" iptables >/dev/null
+    apt-get install --quiet=2 --yes --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 install_targets() {
@@ -27,15 +32,26 @@ install_targets() {
     done
 }
 
-install_cargo_tool() { # NAME VERSION
-    command -v "$1" >/dev/null && return
-    echo "installing $1"
-    # --debug: it runs for a second, and compiles in half the time. Nobody debugs it.
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$2" "$1"
+# Prebuilt wheels: compiling these tools takes more than ten minutes. Versions installed by the user are kept.
+install_tools() {
+    local python tool
+    python=$(.ci/venv.sh tools --no-deps --require-hashes --requirement .ci/tools.txt)
+    mkdir -p "$BIN"
+    for tool in "${TOOLS[@]}"; do
+        command -v "$tool" >/dev/null || ln -sf "${python%/*}/$tool" "$BIN/$tool"
+    done
 }
 
-# An engine that was killed leaves files with the numbers of processes, which may be others' by now.
-forget_stale() { # FILE PROGRAM
+install_actionlint() {
+    if command -v actionlint >/dev/null; then return; fi
+    if command -v go >/dev/null; then
+        echo 'installing actionlint'
+        GOBIN=$BIN go install "$ACTIONLINT"
+    fi
+}
+
+# An engine that was killed leaves pid files, and the pids may belong to other processes now.
+remove_stale_pid_file() { # FILE PROGRAM
     local pid
     pid=$(cat "$1" 2>/dev/null) || return 0
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] || rm -f "$1"
@@ -44,28 +60,23 @@ forget_stale() { # FILE PROGRAM
 start_engine() {
     local attempt
     docker info >/dev/null 2>&1 && return
-    echo "starting the Docker engine (its log: $LOG)"
-    forget_stale /var/run/docker.pid dockerd
-    forget_stale /var/run/docker/containerd/containerd.pid containerd
+    echo "starting the Docker engine (log: $LOG)"
+    remove_stale_pid_file /var/run/docker.pid dockerd
+    remove_stale_pid_file /var/run/docker/containerd/containerd.pid containerd
     setsid dockerd >"$LOG" 2>&1 </dev/null &
     for ((attempt = 0; attempt < 150; attempt++)); do
         docker info >/dev/null 2>&1 && return
         sleep 0.2
     done
     tail -n 30 "$LOG" >&2
-    echo 'tools.sh: the Docker engine did not come up within 30 s' >&2
+    echo 'tools.sh: the Docker engine did not start within 30 s' >&2
     exit 1
 }
 
-install_fuzz() { install_cargo_tool cargo-fuzz 0.13.2; }
-
-if [ "${1:-}" = fuzz ]; then
-    install_fuzz
-    exit
-fi
-install_packages
+[ "${1:-}" = cargo ] || install_packages
 install_targets
-install_cargo_tool cargo-deny 0.20.2
-! rustup run nightly cargo --version >/dev/null 2>&1 || install_fuzz
+install_tools
+[ "${1:-}" != cargo ] || exit 0
+install_actionlint
 start_engine
 docker version --format 'docker client {{.Client.Version}}, engine {{.Server.Version}}'

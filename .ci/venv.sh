@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# A virtual environment with these packages of PyPI, kept between runs; prints its python:   .ci/venv.sh NAME REQUIREMENT...
+# Creates a virtual environment, kept between runs, and prints its python:   .ci/venv.sh NAME PIP-ARGUMENT...
 set -euo pipefail
 
-venv=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/${1:?usage: venv.sh NAME REQUIREMENT...}
+venv=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sandbox-runtime-ci/${1:?usage: venv.sh NAME PIP-ARGUMENT...}
 shift
-# It is there when it was made to its end, for the same packages and the same Python.
 wanted="$(python3 --version) $*"
+for argument; do
+    [ ! -f "$argument" ] || wanted+=" $(sha256sum "$argument")"
+done
 
-if [ "$(cat "$venv/made-for" 2>/dev/null)" != "$wanted" ]; then
+# The stamp is written last, so that an interrupted installation is repeated.
+if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
     echo "installing $*" >&2
     python3 -m venv --clear "$venv"
     "$venv/bin/pip" install --quiet "$@" >&2
-    echo "$wanted" >"$venv/made-for"
+    echo "$wanted" >"$venv/installed"
 fi
 echo "$venv/bin/python"

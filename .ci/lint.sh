@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Checks the formatting and the language of all files, shell scripts and workflows:   .ci/lint.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PYTHON=(.ci tests/conformance .ci/kind/fakes/kind .ci/kind/fakes/kubectl)
+SHELL_SCRIPTS=(run-test-docker.sh run-test-kind.sh .ci/run .ci/*.sh .ci/kind/fakes/{cargo,curl,docker})
+
+cargo fmt --all --check
+cargo fmt --manifest-path fuzz/Cargo.toml --check
+RUST_LOG=warn taplo fmt --check
+just --fmt --check
+just --list >/dev/null
+ruff format --quiet --check "${PYTHON[@]}"
+ruff check --quiet "${PYTHON[@]}"
+shellcheck "${SHELL_SCRIPTS[@]}"
+typos
+cargo shear
+zizmor --offline --quiet .github
+if command -v actionlint >/dev/null; then
+    actionlint
+else
+    echo 'SKIPPED: actionlint (installed with Go, which is missing)'
+fi
