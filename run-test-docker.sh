@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Builds the static binary, packs it into images FROM scratch, starts a container under the hardest
-# flags, lets the tester talk to it, and cleans everything away. Needs bash, coreutils, Docker, and
-# either cargo or network access to pull a builder image.
+# Builds the static binary, packs it into images FROM scratch, starts a container under the strictest
+# flags, runs the tester against it and removes everything. Needs bash, coreutils, Docker, and either
+# cargo or network access to pull a builder image.
 set -euo pipefail
 
 usage() {
     cat <<END
 usage: run-test-docker.sh [--keep] [--toolbox IMAGE] [--builder IMAGE]
 
-  --keep            leave the container running afterwards and print how to talk to it
-  --toolbox IMAGE   take the static programs in /bin from IMAGE
-                    (default: $TOOLBOX, else this machine's own static busybox)
-  --builder IMAGE   build inside IMAGE even where there is a cargo (default without one: $BUILDER)
-  --help            print this
+  --keep            keep the container running and print how to reach it
+  --toolbox IMAGE   copy the static programs in /bin from IMAGE
+                    (default: $TOOLBOX, or the static busybox of this machine if that cannot be pulled)
+  --builder IMAGE   build inside IMAGE even if cargo is installed (default without cargo: $BUILDER)
+  --help            print this help
 
-Exit status: the tester's; 64 wrong option; 69 something that is needed is missing; 128+N signal N.
+Exit status: the tester's; 64 invalid option; 69 missing prerequisite; 128+N signal N.
 END
 }
 
@@ -22,16 +22,16 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$ROOT"
 HEALTHY_WITHIN=30 # seconds
 TOOLBOX=busybox:stable-musl
-# One place names the compiler's version.
+# rust-toolchain.toml is the only file that names the compiler's version.
 while IFS='"' read -r key value _; do
     if [ "$key" = 'channel = ' ]; then BUILDER=rust:$value-alpine TOOLCHAIN=$value; fi
 done <rust-toolchain.toml
 
-ID=sandbox-runtime-test-$$-$RANDOM # the name of everything that this run leaves with Docker
-WORK=''                            # our temporary directory
-child='' unbreakable=''             # what `run` waits for
-kept=''                            # set once the container is to stay
-missing=()                         # what is needed and not there
+ID=sandbox-runtime-test-$$-$RANDOM # the name of the containers and images of this run
+WORK=''                            # the temporary directory
+child='' uninterruptible=''        # the process that `run` waits for
+kept=''                            # set if cleanup must keep the container
+missing=()                         # missing prerequisites
 
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 fail() {
@@ -39,8 +39,8 @@ fail() {
     exit 1
 }
 
-# Runs a command in a process group of its own and waits for it, so that a signal is acted on at
-# once: bash would finish a command in the foreground first, and Ctrl-C reaches only our own group.
+# Runs a command in its own process group and waits for it, so that a trap runs at once: bash delays
+# traps until a foreground command has ended. Ctrl-C reaches the process group of this script only.
 run() {
     local status=0
     set -m
@@ -52,14 +52,13 @@ run() {
     return "$status"
 }
 
-# The same for short steps that leave something with Docker. They are let finish even when we are to
-# stop: the engine would do its part after its client is gone, and after we have cleaned up. What
-# they print interests only when they fail.
+# The same for short steps that create objects in the engine. A signal does not interrupt them: the
+# engine would finish the step without its client, after cleanup. Prints the output only on failure.
 quietly() {
     local status=0
-    unbreakable=yes
+    uninterruptible=yes
     run "$@" >"$WORK/output" 2>&1 || status=$?
-    unbreakable=''
+    uninterruptible=''
     [ "$status" = 0 ] || cat "$WORK/output" >&2
     return "$status"
 }
@@ -68,21 +67,14 @@ cleanup() {
     local status=$?
     trap '' INT TERM HUP
     trap - EXIT
-    if [ -n "$child" ]; then
-        local awaited=$child
-        if [ -z "$unbreakable" ]; then
-            kill -TERM -- "-$awaited" 2>/dev/null || true
-            discard rm --force "$ID-build" # or its client would wait for the end of the build
-        fi
-        wait "$awaited" 2>/dev/null || true
-    fi
+    stop_child
     case $status in
     0 | 129 | 130 | 143) ;;
     *) show_log ;;
     esac
     if [ -z "$kept" ]; then
         say 'cleaning up'
-        # Images go after their containers.
+        # Containers first: an image in use cannot be removed.
         discard rm --force --volumes "$ID" "$ID-build"
         discard rmi --force "$ID:default" "$ID:runtime"
     fi
@@ -91,11 +83,22 @@ cleanup() {
     [ -z "$kept" ] || explain
     exit "$status"
 }
-discard() { run docker "$@" >/dev/null 2>&1 || true; } # often there is nothing to discard
+discard() { run docker "$@" >/dev/null 2>&1 || true; } # the object may not exist
+
+stop_child() {
+    local pid=$child
+    [ -n "$pid" ] || return 0
+    if [ -z "$uninterruptible" ]; then
+        kill -TERM -- "-$pid" 2>/dev/null || true
+        discard rm --force "$ID-build" # `docker run` waits for the end of the build otherwise
+    fi
+    wait "$pid" 2>/dev/null || true
+    child=''
+}
 
 show_log() {
     docker container inspect "$ID" >/dev/null 2>&1 || return 0
-    echo "---- the container's log"
+    echo "---- container log"
     docker logs --tail 100 "$ID" 2>&1 || true
     echo '----'
 }
@@ -103,9 +106,9 @@ show_log() {
 check_tools() {
     local architecture=''
     if ! command -v docker >/dev/null; then
-        missing+=('docker, the client (https://docs.docker.com/engine/install; Debian: apt-get install docker.io)')
+        missing+=('docker (https://docs.docker.com/engine/install; Debian: apt-get install docker.io)')
     elif ! architecture=$(docker version --format '{{.Server.Arch}}' 2>&1); then
-        missing+=("a Docker engine that answers (is it started? may you use it? docker says:${architecture//$'\n'/ })")
+        missing+=("a running Docker engine that this user may use (docker:${architecture//$'\n'/ })")
     fi
     case $architecture in
     amd64) TARGET=x86_64-unknown-linux-musl ;;
@@ -116,14 +119,14 @@ check_tools() {
     if [ ${#missing[@]} != 0 ]; then
         printf "${0##*/}: missing: %s\n" "${missing[@]}" >&2
         if [ -n "$builder" ]; then
-            echo "(There is no usable cargo either (https://rustup.rs), but $builder would be used instead.)" >&2
+            echo "(cargo is not usable either (https://rustup.rs); $builder would be used instead.)" >&2
         fi
         exit 69
     fi
-    [ -n "$TARGET" ] || fail "the Docker engine runs on $architecture, for which there is no build yet"
+    [ -n "$TARGET" ] || fail "the Docker engine runs on $architecture, which is not supported"
 }
 
-# A cargo without rustup and without the musl library, as distributions ship it, is no use to us.
+# The cargo of a distribution often has neither rustup nor the musl target.
 usable_cargo() {
     local library
     command -v cargo >/dev/null && command -v rustc >/dev/null || return 1
@@ -144,23 +147,24 @@ build_with_cargo() {
 build_in_container() {
     say "building the static binary and the tester inside $builder ($TARGET)"
     mkdir -p target/builder
-    run docker run --rm --name "$ID-build" --user "$(id -u):$(id -g)" --volume "$ROOT:/source" --workdir /source \
+    run docker run --rm --name "$ID-build" --user "$(id -u):$(id -g)" \
+        --volume "$ROOT:/source" --workdir /source \
         --env CARGO_HOME=/source/target/builder/cargo --env RUSTUP_TOOLCHAIN="$TOOLCHAIN" "$builder" \
         cargo build --locked --target-dir target/builder --release --target "$TARGET" \
         --package sandbox-runtime --package tester
     install -m 0555 "target/builder/$TARGET/release/sandbox-runtime" "$WORK/sandbox-runtime"
 }
 
-# The engine's builder would fetch a missing image as well, but could not be stopped then.
+# The engine's builder also pulls missing images, but then the pull cannot be interrupted.
 fetch() { docker image inspect "$1" >/dev/null 2>&1 || run docker pull "$1"; }
 
 choose_toolbox() {
     if [ -n "$toolbox" ]; then
-        fetch "$toolbox" || fail "there is no image $toolbox here, and it cannot be pulled"
+        fetch "$toolbox" || fail "image $toolbox does not exist locally and cannot be pulled"
     elif fetch "$TOOLBOX" 2>/dev/null; then
         toolbox=$TOOLBOX
     else
-        say "$TOOLBOX cannot be pulled; making a toolbox from this machine's busybox"
+        say "$TOOLBOX cannot be pulled; building a toolbox image from the busybox of this machine"
         toolbox=$ID:toolbox
         TMPDIR=$WORK quietly .ci/toolbox-image.sh "$toolbox"
     fi
@@ -169,9 +173,17 @@ choose_toolbox() {
 build_image() { # NAME [OPTION...]
     local image=$1 size
     shift
-    quietly docker build --file Dockerfile.scratch --tag "$image" --build-arg BINARY=sandbox-runtime "$@" "$WORK"
+    quietly docker build --file Dockerfile.scratch --tag "$image" \
+        --build-arg BINARY=sandbox-runtime "$@" "$WORK"
     size=$(docker image inspect --format '{{.Size}}' "$image")
-    say "packed $image: $((size / 1024)) KiB"
+    say "built $image: $((size / 1024)) KiB"
+}
+
+build_all() {
+    if [ -z "$builder" ]; then build_with_cargo; else build_in_container; fi
+    choose_toolbox
+    build_image "$ID:runtime" --target runtime
+    build_image "$ID:default" --build-arg TOOLBOX="$toolbox"
 }
 
 start() {
@@ -186,8 +198,9 @@ wait_until_healthy() {
     local status code health deadline=$((SECONDS + HEALTHY_WITHIN))
     while true; do
         read -r status code health < <(docker container inspect "$ID" \
-            --format '{{.State.Status}} {{.State.ExitCode}} {{.State.Health.Status}}') || fail 'the container is gone'
-        [ "$status" = running ] || fail "the container is not running but $status, with exit code $code"
+            --format '{{.State.Status}} {{.State.ExitCode}} {{.State.Health.Status}}') ||
+            fail 'the container was removed'
+        [ "$status" = running ] || fail "the container is $status, not running; exit code $code"
         [ "$health" != healthy ] || break
         [ "$SECONDS" -lt "$deadline" ] || fail "the container is not healthy after $HEALTHY_WITHIN s"
         sleep 0.1
@@ -197,45 +210,51 @@ wait_until_healthy() {
     say "healthy, at 127.0.0.1:$port"
 }
 
-talk() {
-    say 'the tester talks to it'
+test_container() {
+    say 'running the tester'
     if [ -z "$builder" ]; then
-        run cargo run --quiet --locked --target-dir "${CARGO_TARGET_DIR:-target}" --package tester -- 127.0.0.1 "$port"
+        run cargo run --quiet --locked --target-dir "${CARGO_TARGET_DIR:-target}" --package tester -- \
+            127.0.0.1 "$port"
     else
-        run docker run --rm --name "$ID-build" --network "container:$ID" --volume "$ROOT:/source:ro" "$builder" \
-            "/source/target/builder/$TARGET/release/tester" 127.0.0.1 8888
+        run docker run --rm --name "$ID-build" --network "container:$ID" --volume "$ROOT:/source:ro" \
+            "$builder" "/source/target/builder/$TARGET/release/tester" 127.0.0.1 8888
     fi
 }
 
 explain() {
     cat <<END
 
-$ID keeps running. Talk to it:
+$ID keeps running. To send it requests:
     curl -s http://127.0.0.1:$port/execute -H 'Content-Type: application/json' -d '{"command": "ls -la /"}'
     cargo run -q -p tester -- 127.0.0.1 $port -- ls -la /
     docker logs $ID
-and stop it:
+To remove it:
     docker rm -f $ID && docker rmi $ID:default $ID:runtime
 kept $ID 127.0.0.1:$port
 END
 }
 
+SWITCHES=(keep) VALUED=(toolbox builder)
 keep='' toolbox='' builder=''
+
+# Each option sets the variable of its name.
 parse_options() {
+    local name
     while [ $# != 0 ]; do
-        case $1 in
-        --keep) keep=yes ;;
-        --toolbox | --builder)
-            [ -n "${2:-}" ] || bad_usage
-            if [ "$1" = --toolbox ]; then toolbox=$2; else builder=$2; fi
-            shift
-            ;;
-        --help | -h)
+        name=${1#--}
+        if [ "$1" = --help ] || [ "$1" = -h ]; then
             usage
             exit
-            ;;
-        *) bad_usage ;;
-        esac
+        elif [[ ! $1 =~ ^--[a-z]+$ ]]; then
+            bad_usage
+        elif [[ " ${SWITCHES[*]} " == *" $name "* ]]; then
+            printf -v "$name" yes
+        elif [[ " ${VALUED[*]} " == *" $name "* && -n ${2:-} ]]; then
+            printf -v "$name" %s "$2"
+            shift
+        else
+            bad_usage
+        fi
         shift
     done
 }
@@ -244,27 +263,27 @@ bad_usage() {
     exit 64
 }
 
-main() {
-    local verdict=0
-    parse_options "$@"
-    check_tools
+prepare() {
     trap cleanup EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
     WORK=$(mktemp -d)
-
-    if [ -z "$builder" ]; then build_with_cargo; else build_in_container; fi
-    choose_toolbox
-    build_image "$ID:runtime" --target runtime
-    build_image "$ID:default" --build-arg TOOLBOX="$toolbox"
-    start
-    wait_until_healthy
-    talk || verdict=$?
-    if [ "$verdict" = 0 ]; then say 'passed'; else say "FAILED: the tester ended with $verdict"; fi
-    kept=$keep
-    return "$verdict"
 }
 
-# run-test-kind.sh builds and packs with these functions.
+main() {
+    local status=0
+    parse_options "$@"
+    check_tools
+    prepare
+    build_all
+    start
+    wait_until_healthy
+    test_container || status=$?
+    if [ "$status" = 0 ]; then say 'passed'; else say "FAILED: the tester exited with status $status"; fi
+    kept=$keep
+    return "$status"
+}
+
+# run-test-kind.sh sources this file for its functions.
 [ "${BASH_SOURCE[0]}" != "$0" ] || main "$@"

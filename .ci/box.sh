@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# The runtime image under attack, in containers of its own:   .ci/box.sh IMAGE [WORD...]
-# where IMAGE is the runtime image; the words choose among the tests.
+# Runs the container tests (tests/box) on the runtime image:   .ci/box.sh IMAGE [TEST-ARGUMENT...]
 set -euo pipefail
 
-image=${1:?usage: box.sh IMAGE [WORD...]}
+image=${1:?usage: box.sh IMAGE [TEST-ARGUMENT...]}
 shift
-ID=sandbox-runtime-box-$$ # the image with our test program in it
+ID=sandbox-runtime-box-$$ # the runtime image plus the test program
 WORK=$(mktemp -d)
 
 cleanup() {
-    local left
-    left=$(docker ps --all --quiet --filter "label=sandbox-runtime-box=$ID")
-    # shellcheck disable=SC2086 # one word a container
-    [ -z "$left" ] || docker rm --force --volumes $left >/dev/null 2>&1 || true
+    local containers
+    containers=$(docker ps --all --quiet --filter "label=sandbox-runtime-box=$ID")
+    # shellcheck disable=SC2086 # one argument per container
+    [ -z "$containers" ] || docker rm --force --volumes $containers >/dev/null 2>&1 || true
     docker rmi --force "$ID" >/dev/null 2>&1 || true
     rm -rf "$WORK"
 }

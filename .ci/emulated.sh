@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The binary for another machine, under qemu's emulation of one process, against the tester:   .ci/emulated.sh BINARY
+# Runs the tester against the aarch64 binary under qemu's user-mode emulation:   .ci/emulated.sh BINARY
 set -euo pipefail
 
 binary=${1:?usage: emulated.sh BINARY} work=$(mktemp -d) server=''
@@ -15,8 +15,8 @@ trap cleanup EXIT
 cmp "$binary" "$work/sandbox-runtime"
 
 mkdir "$work/base"
-# `serve` is the server without the process above it: to emulate that one, qemu (7.2) lacks prctl(PR_SET_CHILD_SUBREAPER),
-# and the server then says that it serves in one process. Programs that commands start run unemulated.
+# `serve` runs without the init process: qemu 7.2 does not emulate prctl(PR_SET_CHILD_SUBREAPER).
+# Programs that commands start are not emulated.
 "$emulator" "$binary" serve --base-dir "$work/base" --listen 127.0.0.1:0 2>"$work/log" &
 server=$!
 deadline=$((SECONDS + 30)) address=''

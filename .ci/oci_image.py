@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The image of Dockerfile.scratch's target `runtime`, for several machines, as one OCI archive whose bytes depend on
-nothing but what is in it. Docker's own builds have the time of the build in them.
+"""Writes the `runtime` image of Dockerfile.scratch for several architectures as one reproducible OCI archive.
 
-    oci-image.py --output FILE --epoch SECONDS --version V --revision R --source URL BINARY-x86_64 BINARY-aarch64
+    oci_image.py --output FILE --epoch SECONDS --version V --revision R --source URL
+                 BINARY-x86_64 BINARY-aarch64
 
-The Dockerfile is built for each machine, so that it stays the one place that says how the image is configured.
+The images that Docker builds contain the build time. Each image is built from the Dockerfile, which remains
+the only description of its configuration, and its files are archived again with the time of the commit.
 """
+
 import argparse
 import datetime
 import hashlib
@@ -19,8 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-# What the engine puts into every container and no image has.
-ENGINES_OWN = ("dev", "proc", "sys", "etc", ".dockerenv")
+# Files that the engine adds to every container.
+ADDED_BY_ENGINE = ("dev", "proc", "sys", "etc", ".dockerenv")
 KEPT = ("User", "ExposedPorts", "Env", "Entrypoint", "WorkingDir", "Labels", "Healthcheck")
 
 
@@ -29,12 +31,30 @@ def docker(*arguments):
 
 
 def build(binary, arguments):
-    """The configuration and the files of the image with this binary."""
+    """The configuration and the exported files of the image with this binary."""
     with tempfile.TemporaryDirectory() as context:
         shutil.copy(binary, f"{context}/sandbox-runtime")
-        options = [f"--build-arg={name}={getattr(arguments, name.lower())}" for name in ("VERSION", "REVISION", "SOURCE")]
-        image = docker("build", "--quiet", "--no-cache", "--file", str(ROOT / "Dockerfile.scratch"), "--target", "runtime",
-                       "--build-arg=BINARY=sandbox-runtime", *options, context).decode().strip().splitlines()[-1]
+        options = [
+            f"--build-arg={name}={getattr(arguments, name.lower())}"
+            for name in ("VERSION", "REVISION", "SOURCE")
+        ]
+        image = (
+            docker(
+                "build",
+                "--quiet",
+                "--no-cache",
+                "--file",
+                str(ROOT / "Dockerfile.scratch"),
+                "--target",
+                "runtime",
+                "--build-arg=BINARY=sandbox-runtime",
+                *options,
+                context,
+            )
+            .decode()
+            .strip()
+            .splitlines()[-1]
+        )
     container = docker("create", image).decode().strip()
     try:
         config = json.loads(docker("image", "inspect", image))[0]["Config"]
@@ -45,11 +65,14 @@ def build(binary, arguments):
 
 
 def layer(exported, epoch):
-    """The files, in order, each as old as the commit."""
+    """A layer of the files in sorted order, with the time of the commit."""
     result = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(exported)) as files, tarfile.open(fileobj=result, mode="w", format=tarfile.USTAR_FORMAT) as out:
+    with (
+        tarfile.open(fileobj=io.BytesIO(exported)) as files,
+        tarfile.open(fileobj=result, mode="w", format=tarfile.USTAR_FORMAT) as out,
+    ):
         for file in sorted(files, key=lambda member: member.name):
-            if file.name.split("/")[0] in ENGINES_OWN:
+            if file.name.split("/")[0] in ADDED_BY_ENGINE:
                 continue
             plain = tarfile.TarInfo(file.name)
             plain.type, plain.mode, plain.size, plain.mtime = file.type, file.mode, file.size, epoch
@@ -75,7 +98,11 @@ class Layout:
     def blob(self, content, media_type):
         digest = hashlib.sha256(content).hexdigest()
         self.add(f"blobs/sha256/{digest}", content)
-        return {"mediaType": f"application/vnd.oci.image.{media_type}", "digest": f"sha256:{digest}", "size": len(content)}
+        return {
+            "mediaType": f"application/vnd.oci.image.{media_type}",
+            "digest": f"sha256:{digest}",
+            "size": len(content),
+        }
 
 
 def encoded(value):
@@ -89,7 +116,7 @@ def main():
     parser.add_argument("--epoch", type=int, required=True)
     parser.add_argument("binaries", nargs="+")
     arguments = parser.parse_args()
-    created = datetime.datetime.fromtimestamp(arguments.epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = datetime.datetime.fromtimestamp(arguments.epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     layout, manifests = Layout(arguments.output, arguments.epoch), []
     for binary in arguments.binaries:
         platform = {"architecture": ARCHITECTURES[binary.rpartition("-")[2]], "os": "linux"}
@@ -97,13 +124,25 @@ def main():
         config["Labels"]["org.opencontainers.image.created"] = created
         files = layer(exported, arguments.epoch)
         descriptor = layout.blob(files, "layer.v1.tar")
-        image = {**platform, "config": config, "created": created,
-                 "rootfs": {"type": "layers", "diff_ids": [descriptor["digest"]]},
-                 "history": [{"created": created, "created_by": "Dockerfile.scratch, --target runtime"}]}
-        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-                    "config": layout.blob(encoded(image), "config.v1+json"), "layers": [descriptor]}
+        image = {
+            **platform,
+            "config": config,
+            "created": created,
+            "rootfs": {"type": "layers", "diff_ids": [descriptor["digest"]]},
+            "history": [{"created": created, "created_by": "Dockerfile.scratch, --target runtime"}],
+        }
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": layout.blob(encoded(image), "config.v1+json"),
+            "layers": [descriptor],
+        }
         manifests.append({**layout.blob(encoded(manifest), "manifest.v1+json"), "platform": platform})
-    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
+    index = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": manifests,
+    }
     nested = layout.blob(encoded(index), "index.v1+json")
     nested["annotations"] = {"org.opencontainers.image.ref.name": arguments.version}
     layout.add("index.json", encoded({"schemaVersion": 2, "manifests": [nested]}))

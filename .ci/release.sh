@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What a release consists of, the same bytes wherever it is built:   .ci/release.sh DIRECTORY [SOURCE-URL]
+# Builds the files of a release, reproducibly:   .ci/release.sh DIRECTORY [SOURCE-URL]
 #   sandbox-runtime-MACHINE            the static binaries
-#   sandbox-runtime-VERSION.oci.tar    the image (--target runtime) for both machines, an OCI archive with labels
-#   sandbox-runtime-VERSION.cdx.json   what is in it (CycloneDX)
+#   sandbox-runtime-VERSION.oci.tar    the image (--target runtime) for both architectures, as an OCI archive
+#   sandbox-runtime-VERSION.cdx.json   the SBOM (CycloneDX)
 #   SHA256SUMS
-# Built is what is committed. Nothing is uploaded or signed. Needs git, cargo, python3 from 3.11 on.
+# Builds the committed tree, HEAD. Uploads and signs nothing. Needs git, cargo, Docker and python3 >= 3.11.
 set -euo pipefail
 
 mkdir -p "${1:?usage: release.sh DIRECTORY [SOURCE-URL]}"
@@ -22,23 +22,28 @@ target=${CARGO_TARGET_DIR:-$PWD/target}/release-build
 cd "$work/source"
 metadata=$work/metadata.json
 cargo metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-musl >"$metadata"
-version=$(python3 -c 'import json, sys; print(next(p["version"] for p in json.load(open(sys.argv[1]))["packages"] if p["name"] == "sandbox-runtime"))' "$metadata")
+version=$(python3 -c 'import json, sys
+packages = json.load(open(sys.argv[1]))["packages"]
+print(next(package["version"] for package in packages if package["name"] == "sandbox-runtime"))' "$metadata")
 
-# Paths of this machine would be in the text of panics. These flags come after those of .cargo/config.toml;
-# RUSTFLAGS in the environment would replace those, and the binary would not be static.
+# Without the remapping, panic messages would contain paths of this machine. These flags are appended to those
+# of .cargo/config.toml. RUSTFLAGS in the environment would replace those, and the binary would not be static.
 unset RUSTFLAGS
-flags="'--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo', '--remap-path-prefix=$PWD=/source', '--remap-path-prefix=$target=/target'"
+flags="'--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo'"
+flags+=", '--remap-path-prefix=$PWD=/source', '--remap-path-prefix=$target=/target'"
 for machine in "${MACHINES[@]}"; do
     triple=$machine-unknown-linux-musl
-    cargo build --quiet --locked --release --package sandbox-runtime --target "$triple" --target-dir "$target" \
-        --config "target.$triple.rustflags = [$flags]"
+    cargo build --quiet --locked --release --package sandbox-runtime --target "$triple" \
+        --target-dir "$target" --config "target.$triple.rustflags = [$flags]"
     install -m 0555 "$target/$triple/release/sandbox-runtime" "$out/sandbox-runtime-$machine"
 done
 
 python=$(.ci/venv.sh sbom cyclonedx-python-lib==11.12.0)
-"$python" .ci/sbom.py "$metadata" Cargo.lock "$revision" "$SOURCE_DATE_EPOCH" >"$out/sandbox-runtime-$version.cdx.json"
+"$python" .ci/sbom.py "$metadata" Cargo.lock "$revision" "$SOURCE_DATE_EPOCH" \
+    >"$out/sandbox-runtime-$version.cdx.json"
 
-python3 .ci/oci-image.py --epoch "$SOURCE_DATE_EPOCH" --output "$out/sandbox-runtime-$version.oci.tar" \
-    --version "$version" --revision "$revision" --source "$source_url" "${MACHINES[@]/#/$out/sandbox-runtime-}"
+python3 .ci/oci_image.py --epoch "$SOURCE_DATE_EPOCH" --output "$out/sandbox-runtime-$version.oci.tar" \
+    --version "$version" --revision "$revision" --source "$source_url" \
+    "${MACHINES[@]/#/$out/sandbox-runtime-}"
 cd "$out"
 sha256sum "${MACHINES[@]/#/sandbox-runtime-}" "sandbox-runtime-$version".* | tee SHA256SUMS

@@ -1,6 +1,9 @@
-"""What is in the binary, as CycloneDX 1.5 on standard output:   sbom.py METADATA LOCKFILE REVISION EPOCH
+"""Writes the SBOM of the binary, CycloneDX 1.5, to standard output:
 
-METADATA is what `cargo metadata --filter-platform …` printed. The same input gives the same bytes. Needs cyclonedx-python-lib.
+    sbom.py METADATA LOCKFILE REVISION EPOCH
+
+METADATA is the output of `cargo metadata --filter-platform …`. The output is reproducible.
+Needs cyclonedx-python-lib.
 """
 
 import datetime
@@ -35,25 +38,29 @@ def component(package, checksums):
 def main():
     metadata = json.load(open(sys.argv[1], encoding="utf-8"))
     lock = tomllib.load(open(sys.argv[2], "rb"))
-    checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock["package"]}
+    checksums = {
+        (package["name"], package["version"]): package.get("checksum") for package in lock["package"]
+    }
     packages = {package["id"]: package for package in metadata["packages"]}
-    # Those that are linked in, as opposed to what only builds or tests.
+    # Normal dependencies only: build and development dependencies are not linked in.
     uses = {
-        node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
+        node["id"]: [
+            dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])
+        ]
         for node in metadata["resolve"]["nodes"]
     }
     root = next(id for id, package in packages.items() if package["name"] == "sandbox-runtime")
-    components, left = {}, [root]
-    while left:
-        id = left.pop()
+    components, pending = {}, [root]
+    while pending:
+        id = pending.pop()
         if id not in components:
             components[id] = component(packages[id], checksums)
-            left += uses[id]
+            pending += uses[id]
     bom = Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, sys.argv[3]),
         metadata=BomMetaData(
             component=components[root],
-            timestamp=datetime.datetime.fromtimestamp(int(sys.argv[4]), datetime.timezone.utc),
+            timestamp=datetime.datetime.fromtimestamp(int(sys.argv[4]), datetime.UTC),
         ),
         components=[part for id, part in components.items() if id != root],
     )

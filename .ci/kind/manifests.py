@@ -1,20 +1,22 @@
-"""What can be said about kind/ without a cluster: each file against the schemas of Kubernetes, the pods in it against
-Pod Security "restricted", and, where the definitions of agent-sandbox are at hand, its objects against those.
+"""Validates Kubernetes manifests without a cluster.
 
-    manifests.py [--definitions DIRECTORY] FILE...
+    manifests.py FILE...
 
-The rules that definitions have in CEL are not evaluated; only an API server does that. Exit status 1: something is wrong.
+Objects are checked against the schemas of Kubernetes and the CRDs of agent-sandbox, their pods against Pod
+Security "restricted" and the hardening that kind/ promises. CEL rules of CRDs are not evaluated: only an
+API server does that. Exit status 1: a check failed.
 """
-import argparse
-import glob
+
+import pathlib
 import sys
 
 import jsonschema
 import kubernetes_validate
 import yaml
 
-# The oldest release that has all fields which are used, and the newest that the validator knows.
+# The oldest release with all fields in use, and the newest that the validator knows.
 KUBERNETES = ("1.31", "1.37")
+CRDS = pathlib.Path(__file__).parents[2] / "tests/conformance/k8s/crds"
 
 
 def documents(path):
@@ -23,7 +25,7 @@ def documents(path):
 
 
 def pod_of(document):
-    """The pod that an object with a pod template leads to, as the API server will see it; None for other objects."""
+    """The pod that the controller creates from an object with a pod template. None for other objects."""
     template = document.get("spec", {}).get("podTemplate")
     if template is None:
         return None
@@ -32,7 +34,7 @@ def pod_of(document):
 
 
 def core(document):
-    """What the schemas of Kubernetes say against it."""
+    """Violations of the schemas of Kubernetes."""
     for version in KUBERNETES:
         try:
             kubernetes_validate.validate(document, version, strict=True)
@@ -41,12 +43,22 @@ def core(document):
 
 
 def restricted(pod):
-    """What Pod Security "restricted" says against it (the standard's controls, in its order)."""
+    """Violations of Pod Security "restricted", in the order of the standard's controls."""
     spec = pod["spec"]
     for field in ("hostNetwork", "hostPID", "hostIPC", "ephemeralContainers"):
         if spec.get(field):
             yield f"{field} is set"
-    allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"}
+    allowed = {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
     for volume in spec.get("volumes", []):
         for kind in set(volume) - {"name"} - allowed:
             yield f"volume {volume['name']} is a {kind}"
@@ -65,12 +77,14 @@ def restricted(pod):
         if effective.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
             yield f"{name} has no seccomp profile"
         capabilities = inner.get("capabilities", {})
-        if "ALL" not in capabilities.get("drop", []) or set(capabilities.get("add", [])) - {"NET_BIND_SERVICE"}:
+        if "ALL" not in capabilities.get("drop", []) or set(capabilities.get("add", [])) - {
+            "NET_BIND_SERVICE"
+        }:
             yield f"{name} has capabilities"
 
 
 def hardened(pod):
-    """What we promise beyond "restricted"."""
+    """Missing hardening beyond "restricted"."""
     spec = pod["spec"]
     for field in ("automountServiceAccountToken", "enableServiceLinks"):
         if spec.get(field) is not False:
@@ -78,21 +92,21 @@ def hardened(pod):
     for container in spec.get("initContainers", []) + spec["containers"]:
         name = container["name"]
         if container.get("securityContext", {}).get("readOnlyRootFilesystem") is not True:
-            yield f"{name} can write to its root"
+            yield f"{name} has a writable root file system"
         for bound in ("requests", "limits"):
             if {"cpu", "memory", "ephemeral-storage"} - set(container.get("resources", {}).get(bound, {})):
-                yield f"{name} lacks {bound}"
+                yield f"{name} has incomplete resource {bound}"
     for container in spec["containers"]:
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             if probe not in container:
                 yield f"{container['name']} has no {probe}"
     for volume in spec.get("volumes", []):
         if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]:
-            yield f"volume {volume['name']} has no limit"
+            yield f"volume {volume['name']} has no size limit"
 
 
 def strict(schema):
-    """A schema as the API server applies it strictly: a field that is not named is a mistake."""
+    """The schema as strict field validation applies it: unknown fields are errors."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -101,20 +115,29 @@ def strict(schema):
     for key, value in schema.items():
         if key == "properties":
             result[key] = {name: strict(part) for name, part in value.items()}
-        elif not key.startswith("x-kubernetes") and key not in ("description", "default", "example", "externalDocs"):
+        elif not key.startswith("x-kubernetes") and key not in (
+            "description",
+            "default",
+            "example",
+            "externalDocs",
+        ):
             result[key] = value if key == "enum" else strict(value)
     if schema.get("x-kubernetes-int-or-string"):
         result.pop("type", None)
         result["anyOf"] = [{"type": "integer"}, {"type": "string"}]
-    if "properties" in schema and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+    if (
+        "properties" in schema
+        and "additionalProperties" not in schema
+        and not schema.get("x-kubernetes-preserve-unknown-fields")
+    ):
         result["additionalProperties"] = False
     return result
 
 
-def definitions(directory):
-    """(apiVersion, kind) -> the schema, of the versions that are served and not deprecated."""
+def definitions():
+    """Maps (apiVersion, kind) to the schema, for versions that are served and not deprecated."""
     schemas = {}
-    for path in glob.glob(f"{directory}/*.yaml"):
+    for path in CRDS.glob("*.yaml"):
         for definition in documents(path):
             spec = definition["spec"]
             for version in spec["versions"]:
@@ -126,39 +149,39 @@ def definitions(directory):
 
 
 def defined(document, schemas):
-    """What its definition says against it."""
+    """Violations of the object's CRD."""
     key = document.get("apiVersion"), document.get("kind")
     if key not in schemas:
-        return [f"no {key[1]} is served as {key[0]}"]
+        return [f"{key[0]} does not define {key[1]}"]
     errors = jsonschema.Draft202012Validator(schemas[key]).iter_errors(document)
     return ["/".join(map(str, error.absolute_path)) + ": " + error.message[:200] for error in errors]
 
 
+def check(document, schemas):
+    """The names of the checks that apply to an object, and its violations."""
+    checks, violations = [], []
+    if ".x-k8s.io/" in document["apiVersion"]:
+        checks.append("CRD")
+        violations += defined(document, schemas)
+    else:
+        checks.append("Kubernetes")
+        violations += core(document)
+    if pod := pod_of(document):
+        checks += ["pod", "restricted", "hardened"]
+        violations += [*core(pod), *restricted(pod), *hardened(pod)]
+    return checks, violations
+
+
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--definitions")
-    parser.add_argument("files", nargs="+")
-    arguments = parser.parse_args()
-    schemas = definitions(arguments.definitions) if arguments.definitions else None
-    wrong = 0
-    for path in arguments.files:
+    schemas, failed = definitions(), 0
+    for path in sys.argv[1:]:
         for document in documents(path):
-            said, by = [], []
-            pod = pod_of(document)
-            if ".x-k8s.io/" not in document["apiVersion"]:
-                said += core(document)
-                by.append("Kubernetes")
-            elif schemas:
-                said += defined(document, schemas)
-                by.append("definition")
-            if pod:
-                said += [*core(pod), *restricted(pod), *hardened(pod)]
-                by += ["pod", "restricted", "hardened"]
-            print(f"{'FAIL' if said else 'ok'}  {path}: {document['kind']} ({', '.join(by) or 'NOT CHECKED'})")
-            for sentence in said:
-                print(f"      {sentence}")
-            wrong += bool(said)
-    sys.exit(bool(wrong))
+            checks, violations = check(document, schemas)
+            print(f"{'FAIL' if violations else 'ok'}  {path}: {document['kind']} ({', '.join(checks)})")
+            for violation in violations:
+                print(f"      {violation}")
+            failed += bool(violations)
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A command that takes longer than the Python SDK waits runs once and is gone afterwards:   once.py URL
+"""A command that outlives the Python SDK's timeout runs once and is killed:   sdk_retry.py URL
 
-The SDK sends a request again when it was not answered in time or the connection broke.
+The SDK retries a request whose connection broke or timed out. The command must not run a second time.
 """
+
 import http.client
 import importlib.metadata
 import json
@@ -14,7 +15,7 @@ from k8s_agent_sandbox.models import SandboxDirectConnectionConfig
 from k8s_agent_sandbox.sandbox import Sandbox
 
 URL = sys.argv[1]
-RUN = f"once-{importlib.metadata.version('k8s-agent-sandbox')}-{time.time_ns()}"
+RUN = f"retry-{importlib.metadata.version('k8s-agent-sandbox')}-{time.time_ns()}"
 
 
 class NoCluster:
@@ -26,37 +27,43 @@ class NoCluster:
 
 def execute(command):
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(URL).netloc, timeout=30)
-    connection.request("POST", "/execute", json.dumps({"command": command}), {"Content-Type": "application/json"})
+    connection.request(
+        "POST", "/execute", json.dumps({"command": command}), {"Content-Type": "application/json"}
+    )
     return json.load(connection.getresponse())
 
 
-def lines(what):
-    return int(execute(f"sh -c 'cat {RUN}.{what} | wc -l'")["stdout"])
+def lines(suffix):
+    return int(execute(f"sh -c 'cat {RUN}.{suffix} | wc -l'")["stdout"])
 
 
-def give_up():
+def time_out():
     config = SandboxDirectConnectionConfig(api_url=URL)
-    sandbox = Sandbox("", "once", "default", connection_config=config, k8s_helper=NoCluster())
+    sandbox = Sandbox("", "retry", "default", connection_config=config, k8s_helper=NoCluster())
     try:
-        # The answer begins after half a second, and then nothing comes for longer than this.
-        sandbox.commands.run(f"sh -c 'echo >> {RUN}.begun; while sleep 0.1; do echo >> {RUN}.beat; done'", timeout=3)
+        # The response begins after half a second. No bytes follow for longer than this timeout.
+        sandbox.commands.run(
+            f"sh -c 'echo >> {RUN}.starts; while sleep 0.1; do echo >> {RUN}.beats; done'", timeout=3
+        )
     except Exception as error:
-        print(f"the client gave up: {type(error).__name__}", flush=True)
+        print(f"the client timed out: {type(error).__name__}", flush=True)
         os._exit(0)
     os._exit(1)
 
 
-# In a process of its own: an SDK that gives up may keep its connection.
+# In a separate process, because an SDK that timed out may keep its connection open.
 client = os.fork()
 if client == 0:
-    give_up()
+    time_out()
 if os.waitpid(client, 0)[1] != 0:
-    sys.exit("once.py: the client did not give up")
+    sys.exit("sdk_retry.py: the client did not time out")
 time.sleep(2)
-begun, beats = lines("begun"), lines("beat")
+starts, beats = lines("starts"), lines("beats")
 time.sleep(1)
-more = lines("beat") - beats
+later_beats = lines("beats") - beats
 execute(f"sh -c 'rm {RUN}.*'")
-if (begun, more) != (1, 0):
-    sys.exit(f"once.py: begun {begun} times, and {more} signs of life afterwards")
-print(f"it ran once, and is gone after {beats} signs of life")
+if (starts, later_beats) != (1, 0):
+    sys.exit(
+        f"sdk_retry.py: started {starts} times; {later_beats} more heartbeats after the client disconnected"
+    )
+print(f"started once, killed after {beats} heartbeats")

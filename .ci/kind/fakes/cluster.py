@@ -1,7 +1,10 @@
-"""What the stand-ins for kind and kubectl have in common: clusters that are JSON files in $STAND_IN_STATE, faults that a
-test asks for in $STAND_IN_FAULTS, and pods that are real containers of the Docker engine, under the flags that their
-manifests ask for. The other stand-ins act and print as kind 0.30 and kubectl 1.32 do.
+"""State shared by the fake kind and the fake kubectl.
+
+A cluster is a JSON file in $FAKE_STATE. A pod is a real container of the Docker engine with the flags that
+its manifest requests. Tests inject the faults in $FAKE_FAULTS. The fakes behave and print like kind 0.30
+and kubectl 1.32.
 """
+
 import contextlib
 import fcntl
 import json
@@ -16,9 +19,9 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import manifests  # noqa: E402
 
-STATE = pathlib.Path(os.environ["STAND_IN_STATE"])
-FAULTS = os.environ.get("STAND_IN_FAULTS", "").split()
-LABEL = f"sandbox-runtime-stand-in={STATE}"
+STATE = pathlib.Path(os.environ["FAKE_STATE"])
+FAULTS = os.environ.get("FAKE_FAULTS", "").split()
+LABEL = f"sandbox-runtime-fake={STATE}"
 
 
 def fail(message):
@@ -27,7 +30,7 @@ def fail(message):
 
 
 def fault(name):
-    """Whether it was asked for. `hang-…` does not return: the test interrupts there."""
+    """Whether the test injects this fault. `hang-…` does not return: the test interrupts the script there."""
     if name in FAULTS and name.startswith("hang-"):
         (STATE / "hanging").write_text(name)
         time.sleep(600)
@@ -35,7 +38,7 @@ def fault(name):
 
 
 def once(name):
-    """Whether this is the first time that it is asked."""
+    """True on the first call with this name."""
     try:
         (STATE / f"once-{name}").touch(exist_ok=False)
     except FileExistsError:
@@ -49,7 +52,7 @@ def names():
 
 @contextlib.contextmanager
 def opened(name):
-    """The cluster, to be read and changed by one stand-in at a time."""
+    """The state of a cluster, under an exclusive lock."""
     with open(STATE / f"{name}.cluster", "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         cluster = json.load(file)
@@ -71,21 +74,35 @@ def mebibytes(quantity):
 
 
 def start_pod(cluster, name, template):
-    """Runs the pod of a template as the kubelet would. Returns its state: name, image, address or reason."""
-    pod = {"name": name, "labels": template.get("metadata", {}).get("labels", {}), "spec": template["spec"], "restarts": 0}
+    """Runs the pod of a template like the kubelet. Returns its state, with a URL or a failure reason."""
+    pod = {
+        "name": name,
+        "labels": template.get("metadata", {}).get("labels", {}),
+        "spec": template["spec"],
+        "restarts": 0,
+    }
     enforced = cluster["objects"].get("namespace", {}).get("metadata", {}).get("labels", {})
     if enforced.get("pod-security.kubernetes.io/enforce") != "restricted":
         return {**pod, "reason": "the namespace does not enforce restricted"}
-    offences = [*manifests.restricted({"spec": template["spec"]})]
-    if offences:
-        return {**pod, "reason": f'violates PodSecurity "restricted:latest": {offences}'}
+    violations = [*manifests.restricted({"spec": template["spec"]})]
+    if violations:
+        return {**pod, "reason": f'violates PodSecurity "restricted:latest": {violations}'}
     try:
-        volumes = {volume["name"]: make_volume(cluster, name, volume) for volume in template["spec"].get("volumes", [])}
+        volumes = {
+            volume["name"]: make_volume(cluster, name, volume)
+            for volume in template["spec"].get("volumes", [])
+        }
         for container in template["spec"].get("initContainers", []):
             docker("run", "--rm", *flags(cluster, template["spec"], container, volumes))
         (container,) = template["spec"]["containers"]
         if not fault("never-ready"):
-            docker("run", "--detach", "--name", container_of(name), *flags(cluster, template["spec"], container, volumes))
+            docker(
+                "run",
+                "--detach",
+                "--name",
+                container_of(name),
+                *flags(cluster, template["spec"], container, volumes),
+            )
             address = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", container_of(name))
             pod["url"] = f"http://{address}:{container['ports'][0]['containerPort']}"
             await_probe(pod["url"] + container["startupProbe"]["httpGet"]["path"])
@@ -95,27 +112,29 @@ def start_pod(cluster, name, template):
 
 
 def container_of(pod):
-    return f"sandbox-runtime-stand-in-{STATE.name}-{pod}"
+    return f"sandbox-runtime-fake-{STATE.name}-{pod}"
 
 
 def make_volume(cluster, pod, volume):
     directory = STATE / "volumes" / pod / volume["name"]
     directory.mkdir(parents=True)
     if "image" in volume:
-        docker("create", "--name", container_of(f"{pod}-volume"), image(cluster, volume["image"]["reference"]))
+        docker(
+            "create", "--name", container_of(f"{pod}-volume"), image(cluster, volume["image"]["reference"])
+        )
         export = subprocess.Popen(["docker", "export", container_of(f"{pod}-volume")], stdout=subprocess.PIPE)
         subprocess.run(["tar", "--directory", directory, "--extract"], stdin=export.stdout, check=True)
         docker("rm", container_of(f"{pod}-volume"))
     else:
-        directory.chmod(0o777)  # as the kubelet makes an emptyDir
+        directory.chmod(0o777)  # the mode of an emptyDir
     return directory
 
 
 def image(cluster, name):
-    """The engine's name for an image that the node has, or that it can pull."""
+    """The local name of an image that the node has or can pull."""
     if name in cluster["images"]:
         return name
-    for pulled in os.environ.get("STAND_IN_PULLS", "").split():
+    for pulled in os.environ.get("FAKE_PULLS", "").split():
         if pulled.split("=")[0] == name:
             return pulled.split("=")[1]
     raise RuntimeError(f'Failed to pull image "{name}": ImagePullBackOff')
@@ -124,7 +143,14 @@ def image(cluster, name):
 def flags(cluster, spec, container, volumes):
     outer, inner = spec["securityContext"], container["securityContext"]
     limits = container["resources"]["limits"]
-    result = ["--label", LABEL, "--user", f"{outer['runAsUser']}:{outer['runAsGroup']}", "--group-add", str(outer["fsGroup"])]
+    result = [
+        "--label",
+        LABEL,
+        "--user",
+        f"{outer['runAsUser']}:{outer['runAsGroup']}",
+        "--group-add",
+        str(outer["fsGroup"]),
+    ]
     result += ["--memory", f"{mebibytes(limits['memory'])}m", "--pids-limit", "512", "--no-healthcheck"]
     if inner["readOnlyRootFilesystem"]:
         result.append("--read-only")
