@@ -13,7 +13,7 @@ done
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
     echo "installing $*" >&2
     python3 -m venv --clear "$venv"
-    "$venv/bin/pip" install --quiet "$@" >&2
+    "$venv/bin/pip" install --quiet --no-compile "$@" >&2
     echo "$wanted" >"$venv/installed"
 fi
 echo "$venv/bin/python"
