@@ -15,7 +15,7 @@ ruff format --quiet --check "${PYTHON[@]}"
 ruff check --quiet "${PYTHON[@]}"
 shellcheck "${SHELL_SCRIPTS[@]}"
 typos
-cargo shear
+cargo shear --deny-warnings --locked
 zizmor --offline --quiet .github
 if command -v actionlint >/dev/null; then
     actionlint
