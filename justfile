@@ -47,6 +47,10 @@ fuzz SECONDS="60" *TARGETS:
 docs *PAGES:
     python3 .ci/docs.py {{ PAGES }}
 
+# Check the instructions of CONTRIBUTING.md for endpoints and protocols.
+docs-extend:
+    python3 .ci/extend.py
+
 # Build the API documentation of the crate, with private items.
 rustdoc:
     cargo doc --workspace --no-deps --document-private-items --locked --open

@@ -1,8 +1,8 @@
 """Checks that the examples in CONTRIBUTING.md work: extend.py
 
-Applies the blocks of "Adding an endpoint" and "Adding a protocol" to a copy of the tree, as a contributor would,
-builds the copy and sends requests to what the blocks add. Also checks the claim itself: an endpoint touches one
-file and one row, a protocol adds a folder and one line.
+Applies the blocks of "Adding an endpoint" and "Adding a protocol" to a copy of the tree, as a contributor
+would, builds the copy and sends requests to what the blocks add. Also checks the claim itself: an endpoint
+touches one file and one row, a protocol adds a folder and one line.
 """
 
 import json
@@ -22,7 +22,11 @@ BLOCK = re.compile(r"<!-- extend: (\w+) (\S+)(?: after (.*?))? -->\n```\w*\n(.*?
 
 # Request target, expected status, expected body.
 EXPECTED = [
-    ("/version", 200, json.dumps(re.search(r'^version = "(.*)"', open(f"{ROOT}/Cargo.toml").read(), re.M)[1])),
+    (
+        "/version",
+        200,
+        json.dumps(re.search(r'^version = "(.*)"', open(f"{ROOT}/Cargo.toml").read(), re.M)[1]),
+    ),
     ("/greeting/world", 200, "hello, world"),
     ("/greeting", 400, ""),
     ("/", 200, '{"status":"ok","message":"Sandbox Runtime is active."}'),
@@ -31,7 +35,9 @@ EXPECTED = [
 
 
 def git(directory, *arguments):
-    return subprocess.run(["git", *arguments], cwd=directory, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=directory, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def copy_of_the_tree(directory):
@@ -42,7 +48,17 @@ def copy_of_the_tree(directory):
             shutil.copy2(os.path.join(ROOT, name), os.path.join(directory, name))
     git(directory, "init", "--quiet")
     git(directory, "add", "--all")
-    git(directory, "-c", "user.name=ci", "-c", "user.email=ci@localhost", "commit", "--quiet", "--message", "before")
+    git(
+        directory,
+        "-c",
+        "user.name=ci",
+        "-c",
+        "user.email=ci@localhost",
+        "commit",
+        "--quiet",
+        "--message",
+        "before",
+    )
 
 
 def apply(directory, action, path, after, text):
@@ -77,7 +93,9 @@ def check_extent(directory):
 
 def cargo(directory, *arguments):
     target = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"), "extend")
-    subprocess.run(["cargo", *arguments], cwd=directory, check=True, env={**os.environ, "CARGO_TARGET_DIR": target})
+    subprocess.run(
+        ["cargo", *arguments], cwd=directory, check=True, env={**os.environ, "CARGO_TARGET_DIR": target}
+    )
     return target
 
 
