@@ -109,7 +109,7 @@ pub fn debug(event: fmt::Arguments<'_>) {
 ///
 /// # Errors
 /// Those of write(2).
-pub fn print(text: &str) -> io::Result<()> {
+pub fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Error> {
     let (verb, settings) = match Invocation::parse(args_os().skip(1), vars_os())? {
         Invocation::Print(text) => {
-            log::print(&text)?;
+            log::write_stdout(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
         Invocation::Run(verb, settings) => (verb, settings),
