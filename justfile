@@ -33,8 +33,7 @@ lint:
 
 # Format everything.
 fmt:
-    cargo fmt --all
-    cargo fmt --manifest-path fuzz/Cargo.toml
+    git ls-files -z '*.rs' | xargs -0 rustfmt --edition 2024
     taplo fmt
     just --fmt
     ruff format .ci tests/conformance
