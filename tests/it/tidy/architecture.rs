@@ -1,7 +1,7 @@
 //! Floors, absences and crates: what `docs/ARCHITECTURE.md` claims about the code.
 
 use super::docs::table;
-use super::source::{Source, document, program, root, sources};
+use super::source::{Source, document, program, root};
 use super::{check_all, check_none, check_seen};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -209,7 +209,7 @@ fn chooses_statuses(source: &Source) -> bool {
     is_errors || source.is_in("api/mod.rs") || source.is_in("http/")
 }
 
-/// The ways to choose a status: naming one, creating a response or changing it, passing a number to a function
+/// The ways to choose a status: naming one, creating or changing a response, passing a number to a function
 /// of a file that may choose, and writing a status line by hand.
 fn statuses_away_from_home(source: &Source) -> Vec<String> {
     if chooses_statuses(source) {
@@ -375,5 +375,4 @@ fn chosen_statuses_are_seen() {
     assert!(takers.iter().any(|path| path.ends_with(":: json")), "{takers:?}");
     let call = takers.first().unwrap().replace(' ', "");
     check_seen(statuses_away_from_home, "api/compat/browse.rs", &format!("fn f() {{ {call}(x) }}"), 1);
-    assert!(sources().len() > program().count());
 }

@@ -1,7 +1,7 @@
 //! What the documents name exists: tests, files, settings, endpoints, cases.
 
 use super::check_none;
-use super::source::{Document, Source, documents, root, sources};
+use super::source::{Document, Source, document, documents, root};
 use sandbox_runtime::api::routes;
 use sandbox_runtime::config::SETTINGS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ fn tests_and_files_named_in_documents_exist() {
 
 #[test]
 fn cases_are_listed_once_and_cited() {
-    let listed = documents().iter().find(|document| document.path == CASES).unwrap();
+    let listed = document(CASES).unwrap();
     let cited = documents().iter().filter(|document| document.path != CASES);
     let mut citations = BTreeMap::new();
     for document in cited {
@@ -155,7 +155,7 @@ fn missing(name: &str) -> Option<String> {
     let Some((path, test)) = name.split_once("::") else {
         return (!root().join(name).exists()).then(|| format!("there is no {name}"));
     };
-    let source = sources().iter().find(|source| source.path == path);
+    let source = document(path).filter(|_| path.ends_with(".rs")).map(Document::source);
     let is_there = source.is_some_and(|source| source.has_test(test) || is_check(source, test));
     (!is_there).then(|| format!("there is no test {name}"))
 }
@@ -186,7 +186,7 @@ fn missing_names_are_seen() {
     let ids = case_ids("// CF-11, and P1-03: UTF-16 X86-64 SHA-256 A-01 X-CF-11 CF-111 `DL-07`.");
     assert_eq!(ids.into_iter().collect::<Vec<_>>(), ["CF-11", "DL-07", "P1-03"]);
 
-    let named = |text: &str| machine_names(&Document { path: "a".to_owned(), text: text.to_owned() }).len();
+    let named = |text: &str| machine_names(&Document::new("a", text)).len();
     assert_eq!((named(&["/wo", "rk/main"].concat()), named("/workspace")), (1, 0));
     for name in ["src/log.rs::no_such_test", "src/no_such.rs", "src/no_such.rs::test", "src/log.rs::info"] {
         assert!(missing(name).is_some(), "{name}");

@@ -14,6 +14,18 @@ pub(super) struct Document {
     /// Relative to the root of the repository.
     pub(super) path: String,
     pub(super) text: String,
+    source: OnceLock<Source>,
+}
+
+impl Document {
+    pub(super) fn new(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned(), source: OnceLock::new() }
+    }
+
+    /// The file as Rust, which it is by its name.
+    pub(super) fn source(&self) -> &Source {
+        self.source.get_or_init(|| Source::parse(&self.path, &self.text))
+    }
 }
 
 /// All of them, sorted by path.
@@ -43,8 +55,7 @@ fn add_documents(directory: &Path, documents: &mut Vec<Document>) {
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(&path)
         {
-            let path = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-            documents.push(Document { path, text });
+            documents.push(Document::new(path.strip_prefix(root()).unwrap().to_str().unwrap(), &text));
         }
     }
 }
@@ -53,7 +64,7 @@ pub(super) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A Rust file.
+/// A Rust file, parsed.
 pub(super) struct Source {
     pub(super) path: String,
     tokens: Vec<Token>,
@@ -88,19 +99,16 @@ pub(super) struct Function {
     is_test: bool,
 }
 
-/// All Rust files.
-pub(super) fn sources() -> &'static [Source] {
-    static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
-    SOURCES.get_or_init(|| {
-        let rust = documents().iter().filter(|document| document.path.ends_with(".rs"));
-        rust.map(|document| Source::parse(&document.path, &document.text)).collect()
-    })
+/// The Rust files in this folder.
+pub(super) fn sources(folder: &str) -> impl Iterator<Item = &'static Source> {
+    let is_here = move |path: &str| path.starts_with(folder) && path.ends_with(".rs");
+    documents().iter().filter(move |document| is_here(&document.path)).map(Document::source)
 }
 
 /// The files that the server is built from.
 pub(super) fn program() -> impl Iterator<Item = &'static Source> {
     // `mod tests;` is behind #[cfg(test)] where it is declared.
-    sources().iter().filter(|source| source.path.starts_with("src/") && !source.path.ends_with("/tests.rs"))
+    sources("src/").filter(|source| !source.path.ends_with("/tests.rs"))
 }
 
 impl Source {
