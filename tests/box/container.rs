@@ -1,6 +1,6 @@
 //! A container for one test, with the strictest options, and its processes as the host sees them.
 
-use crate::harness::{Remote, eventually, eventually_some};
+use kit::{Remote, eventually, eventually_some};
 use serde_json::json;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};

@@ -45,7 +45,7 @@ fn one_gib_upload_fits_in_64_mib_of_memory() {
             client.send(&piece);
         }
         client.send(end.as_bytes());
-        assert_eq!(client.answer().status, 200);
+        assert_eq!(client.response().status, 200);
     };
     container.healthy_during(&[&upload as &(dyn Fn() + Sync)]);
     let listing = container.get("/list/deep%2Fer").json();

@@ -1,7 +1,7 @@
 //! Kernels without some system calls, and filters that refuse them: the same results through fallbacks.
 
 use crate::container::Container;
-use crate::harness::{TempDir, eventually};
+use kit::{TempDir, eventually};
 use serde_json::json;
 use std::fs;
 use std::thread;

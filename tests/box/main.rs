@@ -4,10 +4,6 @@
 
 #![cfg(test)]
 
-#[path = "../it/harness.rs"]
-#[expect(dead_code, reason = "the tests of the bare binary need more of it")]
-mod harness;
-
 mod container;
 
 mod files;

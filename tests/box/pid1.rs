@@ -1,7 +1,7 @@
 //! PID 1 of a container: reaping, signals, exit status.
 
 use crate::container::{Container, network_change};
-use crate::harness::{eventually, eventually_some};
+use kit::{eventually, eventually_some};
 use serde_json::json;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ fn check_exit_codes(container: &Container, times: u32, command: &str) {
                 let mut client = container.connect();
                 while take_one() {
                     client.send_command(command);
-                    let json = client.answer().json();
+                    let json = client.response().json();
                     assert_eq!((&json["exit_code"], &json["stderr"]), (&json!(7), &json!("")), "{json}");
                 }
             });

@@ -2,7 +2,7 @@
 //! meanwhile, and afterwards the server uses no more than before.
 
 use crate::container::{Container, alone};
-use crate::harness::eventually;
+use kit::eventually;
 use serde_json::json;
 use std::thread;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn check_truncated(container: &Container, arguments: &str) {
     let mut client = container.connect();
     client.stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     client.send_command(&format!("/probe {arguments}"));
-    let response = client.answer();
+    let response = client.response();
     let end = &response.body[response.body.len() - 60..];
     let end = String::from_utf8_lossy(end);
     assert!(end.contains(r#""exit_code":0"#) && end.contains(r#""truncated":true"#), "{arguments}: {end}");

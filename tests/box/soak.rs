@@ -1,7 +1,7 @@
 //! All kinds of commands and requests at the same time. Afterwards the server uses no more than before.
 
 use crate::container::{Container, alone};
-use crate::harness::{Client, eventually};
+use kit::{Client, eventually};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -102,7 +102,7 @@ fn disconnected(container: &Container, command: &str) {
 fn half_closed(container: &Container) {
     let mut client = send(container, "/probe sleep 0.1");
     client.stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(client.answer().json()["exit_code"], 0);
+    assert_eq!(client.response().json()["exit_code"], 0);
 }
 
 fn unfinished_upload(container: &Container, name: &str) {

@@ -1,6 +1,6 @@
 //! Background processes: those that a finished command leaves running.
 
-use crate::harness::{Server, eventually, eventually_some, own_sleep, processes_with};
+use kit::{Server, eventually, eventually_some, own_sleep, processes_with};
 use std::fs;
 use std::time::Duration;
 

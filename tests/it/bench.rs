@@ -1,31 +1,16 @@
-//! `tester bench` against the real server: its numbers are sane, and a wrong answer is no number.
+//! `tester bench` against the real server: its numbers are plausible, and a wrong response is reported as a
+//! failure.
 
-use crate::harness::{Server, TempDir, binary, processes_with};
+use kit::{Server, TempDir, binary, processes_with, tester};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::process::Output;
 
-/// The tester, which is made here: for a test, cargo makes only the programs of the test's own package.
-fn tester() -> Command {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| {
-        let directory = Path::new(env!("CARGO_BIN_EXE_sandbox-runtime")).with_file_name("tester-for-tests");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--package", "tester", "--target-dir"]).arg(&directory);
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("CARGO_BUILD_TARGET");
-        assert!(cargo.status().unwrap().success());
-        directory.join("debug/tester")
-    });
-    Command::new(program)
-}
-
-/// What it printed; nothing may have gone wrong.
+/// The printed result of a run without errors.
 fn measured(output: &Output) -> Value {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && complaint.is_empty(), "{}: {complaint}", output.status);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{}: {errors}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -37,7 +22,7 @@ fn number(result: &Value, name: &str, key: &str) -> f64 {
 }
 
 #[test]
-fn a_server_that_runs_is_measured() {
+fn a_running_server_is_measured() {
     let server = Server::start();
     let names = ["spawn-tiny", "clients-4", "health-load", "text-100MiB", "loaded-rss", "start"];
     let (address, pid) = (server.address(), server.init_pid());
@@ -66,21 +51,21 @@ fn a_server_that_runs_is_measured() {
             ["p50", "p99", "max"].map(|key| number(&result, name, &format!("{key}_seconds")));
         assert!(0.0 < p50 && p50 <= p99 && p99 <= max && max < 20.0, "{name}: {p50} {p99} {max}");
     }
-    // By default the server keeps 8 MiB, and a line that says how much is missing.
+    // By default the server keeps 8 MiB, and a line with the number of omitted bytes.
     let delivered = number(&result, "text-100MiB", "delivered_bytes");
     assert!((delivered - f64::from(8 << 20)).abs() < 1000.0, "{delivered}");
     let text = &result["measurements"]["text-100MiB"];
     assert_eq!((&text["truncated"], &text["ratio"]), (&Value::from(true), &Value::Null));
-    // Half of it is told while it arrives, the other half is held.
+    // Half of it is streamed while it arrives, the other half is held.
     let peak = number(&result, "text-100MiB", "peak_memory_bytes");
     assert!((f64::from(4 << 20)..f64::from(16 << 20)).contains(&peak), "{peak}");
     assert!(number(&result, "loaded-rss", "server") > f64::from(1 << 20));
     assert_eq!(result["measurements"]["start"]["skipped"], Value::from("no -- SERVER"));
-    assert_eq!(fs::read_dir(server.base()).unwrap().count(), 0, "something was left behind");
+    assert_eq!(fs::read_dir(server.base()).unwrap().count(), 0, "the base directory is not empty");
 }
 
 #[test]
-fn a_server_of_its_own_is_started_and_leaves_nothing() {
+fn a_server_is_started_measured_and_removed() {
     let base = TempDir::new();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = tester()
@@ -100,24 +85,21 @@ fn a_server_of_its_own_is_started_and_leaves_nothing() {
     assert!((0.0..100_000.0).contains(&each), "{each}");
     assert!(number(&result, "echo", "ratio") > 0.1);
     assert!(processes_with(&base.path().to_string_lossy()).is_empty(), "the server still runs");
-    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0, "something was left behind");
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0, "the base directory is not empty");
 }
 
 #[test]
-fn a_wrong_answer_is_no_number() {
-    // Without `true` its every answer is a 200 that says exit code 1.
+fn a_wrong_response_is_a_failure() {
+    // Without the program `true`, every response is a 200 with exit code 1.
     let server = Server::with(&[("PATH", "/nonexistent")]);
     let address = server.address();
     let mut tester = tester();
     tester.args(["bench", "--json", "--rounds=1", "--only=spawn-true,spawn-tiny,clients-4"]);
     let output = tester.args([address.ip().to_string(), address.port().to_string()]).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
-    assert_eq!(complaint.lines().count(), 1, "{complaint}");
-    assert!(
-        complaint.starts_with("tester: spawn-true: expected status 200 and \"exit_code\":0"),
-        "{complaint}"
-    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.starts_with("tester: spawn-true: expected status 200 and \"exit_code\":0"), "{errors}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     for name in ["spawn-true", "clients-4"] {
         let row = &result["measurements"][name];

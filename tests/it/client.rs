@@ -1,6 +1,6 @@
-//! Whoever waits for the answer of a command: stays, is slow, has said all, is behind a proxy, or is gone.
+//! Clients that wait for a command: connected, half-closed, disconnected, and behind a proxy.
 
-use crate::harness::{Client, Server, eventually, own_sleep, processes_with};
+use kit::{Client, Remote, Server, eventually, own_sleep, processes_with};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,15 +10,13 @@ use std::time::{Duration, Instant};
 fn send_command(client: &mut Client, version: &str, command: &str) {
     let body = json!({ "command": command }).to_string();
     let length = body.len();
-    client.send(
-        format!("POST /execute HTTP/{version}\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
-            .as_bytes(),
-    );
+    let head = format!("POST /execute HTTP/{version}\r\nHost: x\r\nContent-Type: application/json");
+    client.send(format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}").as_bytes());
 }
 
 #[test]
-fn a_client_that_has_said_all_gets_its_answer_behind_white_space() {
-    // CN-01: the head comes at once, and then now and then a space, to see whether the client is there.
+fn half_closed_client_gets_keep_alive_spaces() {
+    // CN-01: the head is sent at once, then spaces as probes of whether the client is still connected.
     let server = Server::start();
     for version in ["1.1", "1.0"] {
         let mut client = server.connect();
@@ -27,17 +25,21 @@ fn a_client_that_has_said_all_gets_its_answer_behind_white_space() {
         client.stream.shutdown(Shutdown::Write).unwrap();
         assert!(client.wait_for_input());
         assert!(sent.elapsed() < Duration::from_millis(1400), "{version}: {:?}", sent.elapsed());
-        let answer = client.answer();
-        assert_eq!(answer.header("transfer-encoding"), (version == "1.1").then_some("chunked"), "{answer:?}");
-        assert_eq!(answer.header("content-length"), None, "{answer:?}");
-        assert!(answer.body.starts_with(b"  "), "{answer:?}");
-        answer.check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
+        let response = client.response();
+        assert_eq!(
+            response.header("transfer-encoding"),
+            (version == "1.1").then_some("chunked"),
+            "{response:?}"
+        );
+        assert_eq!(response.header("content-length"), None, "{response:?}");
+        assert!(response.body.starts_with(b"  "), "{response:?}");
+        response.check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
         assert!(client.is_closed() || version == "1.1");
     }
 }
 
 #[test]
-fn a_long_command_s_answer_begins_before_it_ends() {
+fn response_to_a_long_command_begins_early() {
     let server = Server::start();
     thread::scope(|scope| {
         for version in ["1.1", "1.0"] {
@@ -49,12 +51,12 @@ fn a_long_command_s_answer_begins_before_it_ends() {
                 assert!(client.wait_for_input());
                 let begun = sent.elapsed();
                 assert!(begun >= Duration::from_millis(500) && begun < Duration::from_secs(2), "{begun:?}");
-                let answer = client.answer();
-                answer.check(200, &json!({ "stdout": "long\n", "stderr": "", "exit_code": 0 }));
+                let response = client.response();
+                response.check(200, &json!({ "stdout": "long\n", "stderr": "", "exit_code": 0 }));
                 assert!(sent.elapsed() >= Duration::from_secs(2));
                 if version == "1.1" {
                     client.send_request("GET", "/exists/x", &[], b"");
-                    client.answer().check(200, &json!({ "path": "x", "exists": false }));
+                    client.response().check(200, &json!({ "path": "x", "exists": false }));
                 } else {
                     assert!(client.is_closed());
                 }
@@ -64,25 +66,25 @@ fn a_long_command_s_answer_begins_before_it_ends() {
 }
 
 #[test]
-fn a_client_that_is_gone_behind_a_proxy_takes_its_command_with_it() {
+fn disconnect_behind_a_proxy_kills_the_command() {
     let server = Server::start();
     let proxy = proxy(server.address());
-    // First that an answer comes through it.
-    let mut client = Client::new(TcpStream::connect(proxy).unwrap());
+    // The proxy works.
+    let mut client = Remote(proxy).connect();
     send_command(&mut client, "1.1", "echo through");
-    assert_eq!(client.answer().json()["stdout"], Value::from("through\n"));
+    assert_eq!(client.response().json()["stdout"], Value::from("through\n"));
     let sleep = own_sleep(30);
     send_command(&mut client, "1.1", &format!("sh -c 'setsid {sleep} & {sleep}; touch after'"));
     assert!(eventually(|| processes_with(&sleep).len() >= 3));
-    let left = Instant::now();
+    let disconnected = Instant::now();
     drop(client);
     assert!(eventually(|| processes_with(&sleep).is_empty()));
-    assert!(left.elapsed() < Duration::from_secs(5), "{:?}", left.elapsed());
+    assert!(disconnected.elapsed() < Duration::from_secs(5), "{:?}", disconnected.elapsed());
     assert!(!server.base().join("after").exists());
 }
 
-/// Passes one connection on, and the end of one side as the end of sending to the other, as proxies do; gives up when
-/// somebody takes no more.
+/// Forwards one connection as proxies do: an end of input from one peer is a half-close towards the other. When a
+/// peer accepts no more bytes, both connections are closed.
 fn proxy(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,14 +92,14 @@ fn proxy(server: SocketAddr) -> SocketAddr {
         let (client, _) = listener.accept().unwrap();
         let server = TcpStream::connect(server).unwrap();
         let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let there = thread::spawn(move || pass_on(from_client, to_server));
-        pass_on(server, client);
-        there.join().unwrap();
+        let upstream = thread::spawn(move || forward(from_client, to_server));
+        forward(server, client);
+        upstream.join().unwrap();
     });
     address
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+fn forward(mut from: TcpStream, mut to: TcpStream) {
     let mut bytes = [0; 4096];
     loop {
         match from.read(&mut bytes) {

@@ -1,6 +1,6 @@
 //! Startup, configuration, and the commands `healthcheck` and `install`.
 
-use crate::harness::{Server, TempDir, binary};
+use kit::{Server, TempDir, binary};
 use serde_json::json;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;

@@ -1,7 +1,7 @@
 //! Confinement: no path reads, writes or reveals anything outside the base directory, on any endpoint that
 //! takes a path, with plain and with encoded slashes.
 
-use crate::harness::{Answer, Server, StopOnDrop, TempDir, binary};
+use kit::{Response, Server, StopOnDrop, TempDir, binary};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -148,12 +148,12 @@ impl Fixture {
 }
 
 #[track_caller]
-fn check(response: &Answer, path: &str, status: u16, json: &Value) {
+fn check(response: &Response, path: &str, status: u16, json: &Value) {
     assert_eq!((response.status, &response.json()), (status, json), "{path}");
 }
 
 #[track_caller]
-fn check_denied(response: &Answer, path: &str) {
+fn check_denied(response: &Response, path: &str) {
     check(response, path, 403, &json!({ "message": "Access denied" }));
 }
 

@@ -1,6 +1,6 @@
 //! The life of a connection: keep-alive, slow and disconnecting clients, early rejections, closing.
 
-use crate::harness::{Client, Server, StopOnDrop, TempDir, binary, eventually, processes_with};
+use kit::{Client, Server, StopOnDrop, TempDir, binary, eventually, processes_with};
 use serde_json::json;
 use std::fs;
 use std::net::{Shutdown, TcpStream};
@@ -37,20 +37,20 @@ fn half_closed_client_gets_its_response() {
     let mut client = server.connect();
     client.send(execute_request("sh -c 'sleep 1; echo hc'").as_bytes());
     client.stream.shutdown(Shutdown::Write).unwrap();
-    let responses = client.answers();
+    let responses = client.responses();
     assert_eq!(responses.len(), 1);
     responses[0].check(200, &json!({ "stdout": "hc\n", "stderr": "", "exit_code": 0 }));
     for request in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
         let mut client = server.connect();
         client.send(request.as_bytes());
         client.stream.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(client.answers()[0].status, 200);
+        assert_eq!(client.responses()[0].status, 200);
     }
     // The commands run although the FIN arrives together with the requests.
     let mut client = server.connect();
     client.send(format!("{0}{0}", execute_request("echo both")).as_bytes());
     client.stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(client.answers().len(), 2);
+    assert_eq!(client.responses().len(), 2);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn upload_rejection_reaches_a_client_still_sending() {
                 client.send(&piece);
             }
         }
-        let response = client.answer();
+        let response = client.response();
         response.check(413, &json!({ "detail": "the body is larger than 10485760 bytes" }));
         assert_eq!(response.header("connection"), Some("close"));
         assert!(client.is_closed(), "round {round}");
@@ -141,14 +141,14 @@ fn every_early_rejection_reaches_a_client_still_sending() {
                     .as_bytes(),
             );
             client.send(&body);
-            let response = client.answer();
+            let response = client.response();
             assert_eq!(response.status, status, "{line} {lines:.50}");
             // Either the connection closes without a reset, or the body was read and the next request works.
             if response.header("connection") == Some("close") {
                 assert!(client.is_closed(), "{line} {lines:.50}");
             } else {
                 client.send_request("GET", "/", &[], b"");
-                assert_eq!(client.answer().status, 200, "{line} {lines:.50}");
+                assert_eq!(client.response().status, 200, "{line} {lines:.50}");
             }
         }
     }
@@ -178,7 +178,7 @@ fn slow_request_head_times_out_and_blocks_no_client() {
     }
     assert!(started.elapsed() > Duration::from_secs(15), "{:?}", started.elapsed());
     for mut client in slow {
-        client.answer().check(408, &json!({ "detail": "timed out reading the request" }));
+        client.response().check(408, &json!({ "detail": "timed out reading the request" }));
         assert!(client.is_closed());
     }
     assert!(started.elapsed() < Duration::from_secs(35), "{:?}", started.elapsed());
@@ -201,7 +201,7 @@ fn probes_leak_no_descriptors_and_log_nothing() {
     for _ in 0..1000 {
         let mut client = server.connect();
         client.send(PROBE);
-        let response = client.answer();
+        let response = client.response();
         response.check(200, &json!({ "status": "ok", "message": "Sandbox Runtime is active." }));
         assert_eq!(response.header("connection"), Some("close"));
         assert!(client.is_closed());
@@ -218,12 +218,12 @@ fn keep_alive_survives_the_worker_handover() {
     let mut client = server.connect();
     for round in 0..60 {
         client.send_request("GET", "/exists/x", &[], b"");
-        client.answer().check(200, &json!({ "path": "x", "exists": false }));
+        client.response().check(200, &json!({ "path": "x", "exists": false }));
         std::thread::sleep(Duration::from_micros(48_000 + round * 80));
     }
     std::thread::sleep(Duration::from_millis(1500));
     client.send_request("GET", "/exists/x", &[], b"");
-    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.response().status, 200);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn keep_alive_responses_are_not_delayed() {
         for _ in 0..20 {
             let started = Instant::now();
             client.send(request.as_bytes());
-            assert_eq!(client.answer().status, 200);
+            assert_eq!(client.response().status, 200);
             times.push(started.elapsed());
         }
         let time = median(times);
@@ -262,7 +262,7 @@ fn connection_closes_right_after_the_last_response() {
         for _ in 0..9 {
             let mut client = server.connect();
             client.send(request.as_bytes());
-            client.answer();
+            client.response();
             let received = Instant::now();
             assert!(client.is_closed());
             times.push(received.elapsed());
@@ -288,7 +288,7 @@ fn idle_connections_use_no_threads() {
         .map(|_| {
             let mut client = server.connect();
             client.send_request("GET", "/", &[], b"");
-            assert_eq!(client.answer().status, 200);
+            assert_eq!(client.response().status, 200);
             client
         })
         .collect();

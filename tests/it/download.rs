@@ -1,6 +1,6 @@
 //! `GET /download/{path}`.
 
-use crate::harness::{Answer, Server, StopOnDrop, TempDir, binary, eventually, uninterrupted};
+use kit::{Response, Server, StopOnDrop, TempDir, binary, eventually, uninterrupted};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ fn server_with_digits() -> Server {
 }
 
 #[track_caller]
-fn check_not_found(response: &Answer) {
+fn check_not_found(response: &Response) {
     response.check(404, &json!({ "message": "File not found" }));
 }
 
@@ -127,7 +127,7 @@ fn growing_file_is_sent_at_its_announced_length() {
         let mut lengths = Vec::new();
         for _ in 0..10 {
             client.send_request("GET", "/download/log", &[], b"");
-            let response = client.answer();
+            let response = client.response();
             assert_eq!(response.status, 200);
             assert!(response.body.iter().all(|byte| *byte == b'x'));
             lengths.push(response.body.len());
@@ -162,7 +162,7 @@ fn replaced_file_is_sent_as_it_was_opened() {
     client.send_request("GET", "/download/big", &[], b"");
     assert!(client.wait_for_input());
     assert_eq!(server.upload("big", b"new").status, 200);
-    let response = client.answer();
+    let response = client.response();
     assert!(response.body.len() == 16 << 20 && response.body.iter().all(|byte| *byte == b'o'));
     assert_eq!(server.get("/download/big").body, b"new");
 }
@@ -225,9 +225,9 @@ fn sparse_file_has_its_full_length() {
     file.write_all_at(b"end", size - 3).unwrap();
     let mut client = server.connect();
     client.send_request("HEAD", "/download/hole", &[], b"");
-    assert_eq!(client.answer_to("HEAD").header("content-length"), Some("5368709120"));
+    assert_eq!(client.response_to("HEAD").header("content-length"), Some("5368709120"));
     client.send_request("GET", "/download/hole", &[("Range", "bytes=-3")], b"");
-    let end = client.answer();
+    let end = client.response();
     assert_eq!(end.header("content-range"), Some("bytes 5368709117-5368709119/5368709120"));
     assert_eq!((end.status, end.body.as_slice()), (206, &b"end"[..]));
     client.send_request("GET", "/download/hole", &[], b"");
@@ -338,11 +338,11 @@ fn conditional_request_for_an_unchanged_file_is_304() {
     assert_eq!(get(&[("Range", "bytes=0-1"), ("If-Range", "\"x\"")]), 200);
     let mut client = server.connect();
     client.send_request("GET", "/download/f.txt", &[("If-None-Match", etag)], b"");
-    let not_modified = client.answer();
+    let not_modified = client.response();
     assert_eq!((not_modified.header("etag"), not_modified.header("content-length")), (Some(etag), None));
     // A 304 has no body, so the next response follows directly.
     client.send_request("GET", "/download/f.txt", &[], b"");
-    assert_eq!(client.answer().body, DIGITS.as_bytes());
+    assert_eq!(client.response().body, DIGITS.as_bytes());
     server.upload("f.txt", b"abcdefghij");
     assert_eq!(get(&[("If-None-Match", etag)]), 200);
 }

@@ -1,6 +1,6 @@
 //! Exit statuses and signals in `exit_code`.
 
-use crate::harness::Server;
+use kit::Server;
 
 #[test]
 fn every_exit_status_is_reported_unchanged() {

@@ -1,6 +1,6 @@
 //! The environment of a command: standard input, variables, working directory, umask and limits.
 
-use crate::harness::{Server, TempDir, binary};
+use kit::{Server, TempDir, binary};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ fn server_started_with_closed_stdio_runs_commands() {
         let base = TempDir::new();
         let mut command = shell(&format!("exec \"$0\" {closed}"), base.path());
         command.stderr(Stdio::null());
-        let server = Server::unheard(command, base);
+        let server = Server::without_log(command, base);
         let ran = server.execute("sh -c 'readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo E >&2'");
         let links: Vec<&str> = ran.stdout().lines().collect();
         let ["/dev/null", out, err] = links[..] else { panic!("{closed}: {ran:?}") };

@@ -1,6 +1,6 @@
 //! `POST /execute`: the state a command starts with, and concurrent commands.
 
-use crate::harness::{Server, TempDir, binary, lacks, own_sleep, processes_with};
+use kit::{Server, TempDir, binary, is_missing, own_sleep, processes_with};
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn started_by(script: &str) -> Server {
 
 /// A server started by Python after this preparation. `None` if Python is not installed.
 fn started_after(preparation: &str) -> Option<Server> {
-    if lacks("python3") {
+    if is_missing("python3") {
         return None;
     }
     let script =
@@ -74,7 +74,7 @@ fn command_has_only_the_three_standard_descriptors() {
         .map(|_| {
             let mut client = server.connect();
             client.send_request("GET", "/", &[], b"");
-            client.answer();
+            client.response();
             client
         })
         .collect();
@@ -216,7 +216,7 @@ fn commands_share_no_state() {
     ] {
         let body = serde_json::json!({ "command": command }).to_string();
         client.send_request("POST", "/execute", &[("Content-Type", "application/json")], body.as_bytes());
-        let response = client.answer().json();
+        let response = client.response().json();
         assert_eq!(
             (&response["stdout"], &response["exit_code"]),
             (&stdout.into(), &exit_code.into()),
@@ -241,18 +241,14 @@ fn many_commands_leak_no_descriptors_or_children() {
         });
     };
     run(5);
-    let settled = crate::harness::eventually_some(|| {
+    let settled = kit::eventually_some(|| {
         let before = descriptors();
         thread::sleep(Duration::from_millis(200));
         (before == descriptors()).then_some(before)
     });
     let before = settled.unwrap();
     run(50);
-    assert!(
-        crate::harness::eventually(|| descriptors() <= before + 4),
-        "{before} descriptors, then {}",
-        descriptors()
-    );
+    assert!(kit::eventually(|| descriptors() <= before + 4), "{before} descriptors, then {}", descriptors());
     let children =
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid())).unwrap_or_default();
     assert_eq!(children.trim(), "");

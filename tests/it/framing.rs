@@ -1,7 +1,7 @@
 //! Request framing: input that two parsers could read differently is rejected, and nothing after it is parsed
 //! as a request.
 
-use crate::harness::{Answer, Server};
+use kit::{Response, Server};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn health() -> Value {
 #[track_caller]
 fn check_rejected(server: &Server, request: impl AsRef<[u8]>, status: u16, message: &str) {
     let request = request.as_ref();
-    let responses = server.answers(&[request, SMUGGLED.as_bytes()].concat());
+    let responses = server.responses(&[request, SMUGGLED.as_bytes()].concat());
     let shown = request.escape_ascii().to_string();
     let shown = shown.get(..300).unwrap_or(&shown);
     let [response] = responses.as_slice() else { panic!("{shown}: {responses:?}") };
@@ -45,7 +45,7 @@ fn check_rejected(server: &Server, request: impl AsRef<[u8]>, status: u16, messa
 /// The request runs its command, and the next request on the connection gets a response too.
 #[track_caller]
 fn check_runs(server: &Server, request: &str) {
-    let responses = server.answers(format!("{request}{LAST}").as_bytes());
+    let responses = server.responses(format!("{request}{LAST}").as_bytes());
     let [ran, last] = responses.as_slice() else { panic!("{request:?}: {responses:?}") };
     ran.check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
     last.check(200, &health());
@@ -204,7 +204,7 @@ fn get_with_an_empty_chunked_body_works() {
             format!("GET {target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
                 .as_bytes(),
         );
-        let response = client.answer();
+        let response = client.response();
         assert_eq!(response.status, 200, "{target}");
         let text = String::from_utf8(response.body).unwrap();
         match serde_json::from_str::<Value>(&text) {
@@ -226,7 +226,7 @@ fn request_sent_byte_by_byte_parses_the_same() {
             // Long enough for the byte to arrive alone. If several arrive together, the test is only weaker.
             std::thread::sleep(Duration::from_micros(200));
         }
-        let responses = client.answers();
+        let responses = client.responses();
         assert_eq!(responses.len(), 2, "{responses:?}");
         responses[0].check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
         responses[1].check(200, &health());
@@ -253,7 +253,7 @@ fn request_split_at_any_offset_parses_the_same() {
             client.send(front);
             std::thread::sleep(Duration::from_micros(200));
             client.send(back);
-            client.answer().check(200, &expected);
+            client.response().check(200, &expected);
         }
     }
 }
@@ -337,7 +337,7 @@ fn malformed_header_line_is_rejected() {
     ];
     for (lines, message) in rows {
         let request = [b"GET / HTTP/1.1\r\nHost: x\r\n", lines, b"\r\n"].concat();
-        let responses = server.answers(&request);
+        let responses = server.responses(&request);
         let [response] = responses.as_slice() else { panic!("{}: {responses:?}", lines.escape_ascii()) };
         assert_eq!(response.status, 400, "{}", lines.escape_ascii());
         let detail = response.json()["detail"].as_str().unwrap().to_owned();
@@ -361,7 +361,7 @@ fn unknown_header_is_ignored() {
         b"TE: trailers\r\nTrailer: X\r\n",
     ] {
         let request = [b"GET / HTTP/1.1\r\nHost: x\r\n", lines, b"\r\n", LAST.as_bytes()].concat();
-        let responses = server.answers(&request);
+        let responses = server.responses(&request);
         assert_eq!(responses.len(), 2, "{}", lines.escape_ascii());
         responses.iter().for_each(|response| response.check(200, &health()));
     }
@@ -404,7 +404,7 @@ fn unsupported_version_is_rejected_with_a_full_response() {
 fn non_http_bytes_are_rejected_immediately() {
     let server = Server::start();
     for bytes in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0", b"\x80\x80", b"\n", b"\r\n\r\n\r\n", b"{}"] {
-        let responses = server.answers(bytes);
+        let responses = server.responses(bytes);
         assert_eq!(responses.len(), 1, "{}", bytes.escape_ascii());
         responses[0].check(400, &json!({ "detail": "this is not an HTTP request" }));
     }
@@ -426,8 +426,8 @@ fn exactly_one_valid_host_header_is_required() {
         check_rejected(&server, format!("GET / HTTP/1.1\r\n{lines}\r\n"), 400, message);
     }
     for host in ["", "a", "a:8888", "[::1]:8888", "sandbox.default.svc.cluster.local"] {
-        let responses =
-            server.answers(format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        let responses = server
+            .responses(format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
         responses[0].check(200, &health());
     }
 }
@@ -445,7 +445,7 @@ fn pipelined_requests_keep_their_bodies_apart() {
         echo("y", ""),
         echo("z", "Connection: close\r\n")
     );
-    let responses = server.answers(requests.as_bytes());
+    let responses = server.responses(requests.as_bytes());
     let outputs: Vec<Value> = responses.iter().map(|response| response.json()["stdout"].clone()).collect();
     // Requests after the one that closes the connection get no response.
     assert_eq!(outputs, [json!("x\n"), Value::Null, json!("y\n"), json!("z\n")]);
@@ -483,7 +483,7 @@ fn unread_body_is_never_parsed_as_a_request() {
             ("Transfer-Encoding: chunked".to_owned(), format!("{length:x}\r\n{SMUGGLED}\r\n0\r\n\r\n")),
         ] {
             let responses = server
-                .answers(format!("{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n{body}{LAST}").as_bytes());
+                .responses(format!("{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n{body}{LAST}").as_bytes());
             let [rejection, rest @ ..] = responses.as_slice() else { panic!("{line}: no response") };
             assert_eq!(rejection.status, status, "{line}");
             assert_eq!(&rejection.json(), json, "{line}");
@@ -493,7 +493,7 @@ fn unread_body_is_never_parsed_as_a_request() {
 }
 
 #[track_caller]
-fn check_closed_or_health(responses: &[Answer], line: &str) {
+fn check_closed_or_health(responses: &[Response], line: &str) {
     match responses {
         [] => {}
         [last] => last.check(200, &health()),
@@ -509,7 +509,7 @@ fn body_of_a_get_is_never_parsed_as_a_request() {
     for target in ["/", "/list/", "/exists/x", "/download/x"] {
         let request =
             format!("GET {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{SMUGGLED}{LAST}");
-        let responses = server.answers(request.as_bytes());
+        let responses = server.responses(request.as_bytes());
         let [first, rest @ ..] = responses.as_slice() else { panic!("{target}: no response") };
         assert_eq!(first.status, if target == "/download/x" { 404 } else { 200 }, "{target}");
         check_closed_or_health(rest, target);
@@ -529,7 +529,7 @@ fn truncated_request_is_rejected_and_nothing_runs() {
         let mut client = server.connect();
         client.send(request.as_bytes());
         client.stream.shutdown(std::net::Shutdown::Write).unwrap();
-        let responses = client.answers();
+        let responses = client.responses();
         assert_eq!(responses.len(), 1, "{request:?}");
         responses[0].check(400, &json!({ "detail": "connection closed while reading the request body" }));
         assert!(!server.base().join("ran").exists(), "{request:?}");
@@ -537,7 +537,7 @@ fn truncated_request_is_rejected_and_nothing_runs() {
     let mut client = server.connect();
     client.send(b"GET / HTTP/1.1\r\nHo");
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
-    client.answers()[0]
+    client.responses()[0]
         .check(400, &json!({ "detail": "connection closed while reading the request headers" }));
 }
 
@@ -554,7 +554,7 @@ fn http_1_0_response_has_a_length_and_closes_by_default() {
     ] {
         let mut client = server.connect();
         client.send(format!("GET / HTTP/1.0\r\n{lines}\r\n").as_bytes());
-        let response = client.answer();
+        let response = client.response();
         response.check(200, &health());
         assert_eq!(response.header("transfer-encoding"), None, "{lines:?}");
         assert_eq!(response.header("content-length"), Some(response.body.len().to_string().as_str()));
@@ -563,7 +563,7 @@ fn http_1_0_response_has_a_length_and_closes_by_default() {
             assert!(client.is_closed(), "{lines:?}");
         } else {
             client.send(b"GET / HTTP/1.0\r\n\r\n");
-            client.answer().check(200, &health());
+            client.response().check(200, &health());
         }
     }
 }
@@ -578,14 +578,14 @@ fn head_has_the_headers_of_get_and_no_body() {
         ["/", "/list/", "/list/none", "/exists/f", "/exists/%2e%2e", "/download/f", "/download/none"]
     {
         client.send_request("GET", target, &[], b"");
-        let whole = client.answer();
+        let whole = client.response();
         client.send_request("HEAD", target, &[], b"");
-        let head = client.answer_to("HEAD");
+        let head = client.response_to("HEAD");
         assert_eq!((head.status, &head.headers), (whole.status, &whole.headers), "{target}");
     }
     // If any of them had a body, this response could not be parsed.
     client.send_request("GET", "/", &[("Connection", "close")], b"");
-    client.answer().check(200, &health());
+    client.response().check(200, &health());
     assert!(client.is_closed());
     for target in ["/execute", "/upload", "/nosuch"] {
         let sent =
@@ -680,16 +680,16 @@ fn expect_continue_gets_100_immediately() {
     let mut client = server.connect();
     for expect in ["100-continue", "100-CONTINUE"] {
         client.send(execute(&format!("Expect: {expect}\r\nContent-Length: {LENGTH}\r\n"), "").as_bytes());
-        let interim = client.answer();
+        let interim = client.response();
         assert_eq!((interim.status, interim.headers.len()), (100, 0));
         client.send(BODY.as_bytes());
-        client.answer().check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+        client.response().check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
         std::fs::remove_file(server.base().join("ran")).unwrap();
     }
     client.send(execute("Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "").as_bytes());
-    assert_eq!(client.answer().status, 100);
+    assert_eq!(client.response().status, 100);
     client.send(format!("{SIZE}\r\n{BODY}\r\n0\r\n\r\n").as_bytes());
-    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.response().status, 200);
 }
 
 #[test]
@@ -698,15 +698,15 @@ fn no_100_continue_when_the_client_does_not_wait() {
     let server = Server::start();
     let mut client = server.connect();
     client.send(execute(&format!("Expect: 100-continue\r\nContent-Length: {LENGTH}\r\n"), BODY).as_bytes());
-    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.response().status, 200);
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n");
-    client.answer().check(200, &health());
+    client.response().check(200, &health());
     client.send(
         b"POST /execute HTTP/1.0\r\nContent-Type: application/json\r\n\
           Expect: 100-continue\r\nContent-Length: 23\r\n\r\n",
     );
     client.send(BODY.as_bytes());
-    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.response().status, 200);
 }
 
 #[test]
@@ -730,7 +730,7 @@ fn no_100_continue_for_a_body_that_will_be_rejected() {
         );
         let mut client = server.connect();
         client.send(request.as_bytes());
-        let response = client.answer();
+        let response = client.response();
         assert_eq!(response.status, status, "{line} {lines}");
         assert_eq!(response.header("connection"), Some("close"), "{line} {lines}");
         assert!(client.is_closed(), "{line} {lines}");
@@ -744,7 +744,7 @@ fn raw_bytes_in_a_target_are_literal_or_rejected() {
     std::fs::write(server.base().join("café"), "x").unwrap();
     let raw = |bytes: &[u8]| {
         let request = [b"GET /exists/", bytes, b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"].concat();
-        let mut responses = server.answers(&request);
+        let mut responses = server.responses(&request);
         assert_eq!(responses.len(), 1);
         responses.remove(0)
     };

@@ -1,6 +1,6 @@
 //! The JSON body of `POST /execute`: what is accepted, and what is rejected before anything runs.
 
-use crate::harness::{Answer, Server};
+use kit::{Response, Server};
 use serde_json::json;
 use std::io::Write;
 
@@ -10,7 +10,7 @@ const HEAD: &str = "POST /execute HTTP/1.1\r\nHost: x\r\nContent-Type: applicati
 
 /// Rejected in FastAPI's format, and nothing has run.
 #[track_caller]
-fn check_unprocessable(server: &Server, response: &Answer) {
+fn check_unprocessable(server: &Server, response: &Response) {
     assert_eq!(response.status, 422, "{response:?}");
     let first = &response.json()["detail"][0];
     assert!(first["type"].is_string() && first["loc"].is_array() && first["msg"].is_string(), "{response:?}");
@@ -207,7 +207,7 @@ fn body_larger_than_8_mib_is_413() {
     for length in ["8388609", "100000000", "18446744073709551615"] {
         let mut client = server.connect();
         client.send(format!("{HEAD}Content-Length: {length}\r\n\r\n").as_bytes());
-        assert_eq!(client.answer().status, 413, "{length}");
+        assert_eq!(client.response().status, 413, "{length}");
     }
     // Rejected by its actual size if it announces none.
     let mut client = server.connect();
@@ -219,8 +219,8 @@ fn body_larger_than_8_mib_is_413() {
             break;
         }
     }
-    assert_eq!(client.answer().status, 413);
-    let peak = server.memory_kb("VmHWM:");
+    assert_eq!(client.response().status, 413);
+    let peak = server.peak_memory_kib();
     assert!(peak < 64 << 10, "{peak} kB");
 }
 
@@ -235,6 +235,6 @@ fn chunked_body_works_with_any_chunk_size() {
             client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
         }
         client.send(b"0\r\n\r\n");
-        client.answer().check(200, &json!({ "stdout": "é😀", "stderr": "", "exit_code": 0 }));
+        client.response().check(200, &json!({ "stdout": "é😀", "stderr": "", "exit_code": 0 }));
     }
 }

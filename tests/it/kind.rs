@@ -1,17 +1,16 @@
-//! The manifests in `kind/` as text: that they say what the image and the code say. Whether Kubernetes takes them is
-//! checked by `.ci/kind.sh`.
+//! The manifests in `kind/` agree with the image and the code. `.ci/kind.sh` checks that Kubernetes accepts them.
 
 use sandbox_runtime::api::{Access, routes};
 use sandbox_runtime::config::SETTINGS;
 use std::fs;
 use std::path::Path;
 
-/// Those with a pod in them.
+/// The manifests that contain a pod.
 const PODS: [&str; 4] =
     ["sandbox.yaml", "template.yaml", "inject-init-container.yaml", "inject-image-volume.yaml"];
 
 #[test]
-fn the_image_is_of_this_version() {
+fn images_have_this_version() {
     let expected = format!("sandbox-runtime:{}", env!("CARGO_PKG_VERSION"));
     for file in PODS {
         let manifest = manifest(file);
@@ -26,7 +25,7 @@ fn the_image_is_of_this_version() {
 }
 
 #[test]
-fn the_port_is_the_servers_and_the_images() {
+fn ports_match_the_server_and_the_image() {
     let port = default_of("SANDBOX_LISTEN");
     assert_eq!(instruction("EXPOSE"), port);
     for file in PODS {
@@ -39,7 +38,7 @@ fn the_port_is_the_servers_and_the_images() {
 }
 
 #[test]
-fn the_user_is_the_images() {
+fn users_match_the_image() {
     let user = instruction("USER");
     for file in PODS {
         let manifest = manifest(file);
@@ -49,7 +48,7 @@ fn the_user_is_the_images() {
 }
 
 #[test]
-fn variables_are_settings_and_the_base_directory_can_be_written_to() {
+fn variables_are_settings_and_the_base_dir_is_writable() {
     for file in PODS {
         let manifest = manifest(file);
         let ours: Vec<&str> =
@@ -64,7 +63,7 @@ fn variables_are_settings_and_the_base_directory_can_be_written_to() {
 }
 
 #[test]
-fn probes_ask_for_health() {
+fn probes_request_health() {
     let health = routes().find(|route| route.access == Access::Public).unwrap();
     let probe = format!("httpGet: {{ path: {}, port: http }}", health.pattern);
     for file in PODS {
@@ -73,7 +72,7 @@ fn probes_ask_for_health() {
 }
 
 #[test]
-fn kubernetes_waits_longer_than_the_server_does() {
+fn kubernetes_waits_longer_than_the_server() {
     let grace: u32 = default_of("SANDBOX_SHUTDOWN_GRACE_SECONDS").parse().unwrap();
     for file in PODS {
         let manifest = manifest(file);
@@ -83,7 +82,7 @@ fn kubernetes_waits_longer_than_the_server_does() {
 }
 
 #[test]
-fn the_binary_is_where_the_image_and_install_put_it() {
+fn the_binary_path_matches_the_image_and_install() {
     let entry = instruction("ENTRYPOINT").trim_matches(['[', ']', '"']).to_owned();
     let init = manifest("inject-init-container.yaml");
     assert!(init.contains(&format!("command: [{entry}, install, /opt/sandbox-runtime]")), "{entry}");
@@ -98,13 +97,13 @@ fn the_binary_is_where_the_image_and_install_put_it() {
 }
 
 #[test]
-fn a_pooled_sandbox_is_made_as_one_made_directly() {
+fn pooled_and_direct_sandboxes_have_the_same_pod() {
     let pod = |file| manifest(file).split_once("  podTemplate:").unwrap().1.to_owned();
     assert_eq!(pod("sandbox.yaml"), pod("template.yaml"));
 }
 
 #[test]
-fn one_names_the_other() {
+fn references_between_manifests_resolve() {
     let name = |file| values(&manifest(file), "name").next().unwrap().to_owned();
     let (template, pool, claim) = (name("template.yaml"), name("warmpool.yaml"), name("claim.yaml"));
     let reference = |file, key: &str| {
@@ -125,14 +124,14 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Without its comments.
+/// The manifest without its comments.
 fn manifest(file: &str) -> String {
     let text = read(&format!("kind/{file}"));
     let kept = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     kept.map(|line| line.split(" #").next().unwrap_or_default().trim_end().to_owned() + "\n").collect()
 }
 
-/// Of each line that is `key: value`.
+/// The value of each line `key: value`.
 fn values<'a>(manifest: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     manifest.lines().filter_map(move |line| line.trim_start().strip_prefix(key)?.strip_prefix(": "))
 }

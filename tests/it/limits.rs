@@ -1,7 +1,7 @@
 //! Size and nesting limits of a request: exceeding one is a clear 4xx, memory stays small, and no stack
 //! overflows.
 
-use crate::harness::Server;
+use kit::Server;
 use serde_json::json;
 
 /// More than the server needs, less than a body that it must not buffer.
@@ -13,7 +13,7 @@ fn too_many_headers_are_431() {
     let server = Server::start();
     let request_with = |count: usize| {
         let lines = "X-N: y\r\n".repeat(count - 2);
-        server.answers(format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n").as_bytes())
+        server.responses(format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n").as_bytes())
     };
     for count in [64, 128] {
         assert_eq!(request_with(count)[0].status, 200, "{count}");
@@ -30,18 +30,18 @@ fn endless_request_head_is_rejected_at_its_limit() {
     // HP-23
     let server = Server::start();
     let filler = "a".repeat(16 << 20);
-    let target = server.answers(format!("GET /{filler}").as_bytes());
+    let target = server.responses(format!("GET /{filler}").as_bytes());
     target[0].check(414, &json!({ "detail": "the request target is too long" }));
     for request in [
         format!("GET / HTTP/1.1\r\nHost: x\r\nX: {filler}"),
         format!("GET / HTTP/1.1\r\nHost: x\r\n{filler}"),
         format!("GET / HTTP/1.1\r\nHost: x\r\n{}", "X: y\r\n".repeat(3 << 20)),
     ] {
-        let responses = server.answers(request.as_bytes());
+        let responses = server.responses(request.as_bytes());
         assert_eq!(responses.len(), 1);
         responses[0].check(431, &json!({ "detail": "the request head is too large" }));
     }
-    let method = server.answers(format!("{filler} / HTTP/1.1\r\n\r\n").as_bytes());
+    let method = server.responses(format!("{filler} / HTTP/1.1\r\n\r\n").as_bytes());
     method[0].check(400, &json!({ "detail": "the method is too long" }));
     assert!(server.peak_memory_kib() < MAX_MEMORY_KIB, "{} KiB", server.peak_memory_kib());
 }
@@ -54,8 +54,8 @@ fn request_head_at_the_limit_works() {
         let start = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ";
         format!("{start}{}\r\n\r\n", "y".repeat(length - start.len() - 4))
     };
-    assert_eq!(server.answers(head(64 << 10).as_bytes())[0].status, 200);
-    assert_eq!(server.answers(head((64 << 10) + 1).as_bytes())[0].status, 431);
+    assert_eq!(server.responses(head(64 << 10).as_bytes())[0].status, 200);
+    assert_eq!(server.responses(head((64 << 10) + 1).as_bytes())[0].status, 431);
     let target = |length: usize| format!("/exists/{}", "a/".repeat(length))[..length].to_owned();
     assert_eq!(server.get(&target(16 << 10)).json()["exists"], false);
     assert_eq!(server.get(&target((16 << 10) + 1)).status, 414);
@@ -80,7 +80,7 @@ fn oversized_command_is_413_without_buffering() {
         client.send(b"\r\n");
     }
     client.send(b"0\r\n\r\n");
-    client.answer().check(413, &rejection);
+    client.response().check(413, &rejection);
     assert!(client.is_closed());
 }
 

@@ -1,6 +1,6 @@
 //! `GET /list/{path}` and `GET /exists/{path}`.
 
-use crate::harness::{Server, StopOnDrop, TempDir};
+use kit::{Server, StopOnDrop, TempDir};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
@@ -225,7 +225,7 @@ fn concurrent_changes_do_not_fail_the_listing() {
         let mut client = server.connect();
         for _ in 0..1000 {
             client.send_request("GET", "/list/d", &[], b"");
-            let response = client.answer();
+            let response = client.response();
             assert_eq!(response.status, 200, "{response:?}");
             let listed = response.json();
             entry(listed.as_array().unwrap(), "stays");

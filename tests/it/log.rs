@@ -1,6 +1,6 @@
 //! The log: one line per event, no forged lines, no secrets, and no effect on the server when it is not read.
 
-use crate::harness::{PATIENCE, Server, TempDir, binary, eventually};
+use kit::{Server, TIMEOUT, TempDir, binary, eventually};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -57,7 +57,7 @@ fn debug_level_logs_one_line_per_request() {
     let mut client = server.connect();
     for _ in 0..5 {
         client.send_request("GET", "/exists/this%0aone", &[], b"");
-        assert_eq!(client.answer().status, 200);
+        assert_eq!(client.response().status, 200);
     }
     assert!(eventually(|| server.log().matches("/exists/this\\none 200").count() == 5), "{}", server.log());
 }
@@ -120,7 +120,7 @@ fn unread_log_never_blocks_and_reports_dropped_lines() {
     let address = rest.split(',').next().unwrap().to_owned();
     let request = |path: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let head = format!("GET /exists/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut response = Vec::new();

@@ -1,6 +1,6 @@
 //! Program lookup along PATH, and the errors for programs that cannot be started.
 
-use crate::harness::{Server, TempDir, binary};
+use kit::{Server, TempDir, binary};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -1,9 +1,8 @@
-//! The real server, started on a port of its own and spoken to over real sockets. A test that comes from a public report
-//! names its case.
+//! Tests of the real server, started on a port of its own, over real sockets. A test of a public report cites its
+//! case (tests/CASES.md).
 
 #![cfg(test)]
 
-mod harness;
 mod python;
 
 mod background;

@@ -1,27 +1,27 @@
-//! Requests that are almost right: valid ones, alone and pipelined, changed at random in their bytes, lines, numbers and
-//! order, and sent in random pieces. Whatever comes of one, the server answers in whole and well-formed answers, none of
-//! them a 5xx, and is afterwards as it was before.
+//! Mutated requests: valid ones, alone and pipelined, with random changes of bytes, lines, numbers and order, sent
+//! in random pieces. The server sends complete and well-formed responses, none of them a 5xx, and uses no more
+//! resources afterwards than before.
 //!
-//! `MUTATED_REQUESTS=100000` sends so many; `MUTATION_SEED=…` sends those of an earlier run again. Commands that get
-//! through find no program but `echo` and `true`.
+//! `MUTATED_REQUESTS=100000` sets their number; `MUTATION_SEED=…` repeats an earlier run. Mutated commands find
+//! no programs except `echo` and `true`.
 
-use crate::harness::{Answer, PATIENCE, Server, TempDir, binary, eventually};
 use crate::python::Numbers;
+use kit::{Reader, Response, Server, TempDir, binary, eventually};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::Read;
+use std::net::Shutdown;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-const USUAL: usize = 3000;
+const DEFAULT_COUNT: usize = 3000;
 const CLIENTS: usize = 4;
 
 #[test]
-fn mutated_requests_neither_stop_the_server_nor_confuse_it() {
+fn mutated_requests_get_well_formed_responses() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let count = number("MUTATED_REQUESTS").map_or(USUAL, |count| usize::try_from(count).unwrap());
+    let count = number("MUTATED_REQUESTS").map_or(DEFAULT_COUNT, |count| usize::try_from(count).unwrap());
     let seed = number("MUTATION_SEED").unwrap_or_else(|| Numbers::new().0);
     let programs = programs();
     let mut command = binary();
@@ -54,7 +54,7 @@ fn mutated_requests_neither_stop_the_server_nor_confuse_it() {
         }
     });
     let seen = seen.into_inner().unwrap();
-    println!("seed {seed}: {count} requests in {:?}, answers {seen:?}", started.elapsed());
+    println!("seed {seed}: {count} requests in {:?}, statuses {seen:?}", started.elapsed());
     println!("{} KiB, {descriptors} descriptors, {threads} threads", server.peak_memory_kib());
 
     assert_eq!((server.get("/").status, server.pid()), (200, pid), "seed {seed}");
@@ -69,13 +69,13 @@ fn mutated_requests_neither_stop_the_server_nor_confuse_it() {
         );
         assert!(!line.contains(char::is_control), "seed {seed}: {line:?}");
     }
-    // Mutants of one kind would prove little.
+    // The mutants must be of many kinds.
     for status in [200, 206, 400, 403, 404, 405, 416, 422] {
         assert!(seen.contains_key(&status), "seed {seed}: no {status} among {seen:?}");
     }
 }
 
-/// A directory with the only programs that a command can name without a slash.
+/// A directory with the only programs that commands find on PATH.
 fn programs() -> TempDir {
     let (directory, path) = (TempDir::new(), std::env::var_os("PATH").unwrap());
     for name in ["echo", "true"] {
@@ -136,52 +136,40 @@ fn valid() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Sends one mutant and gives back the statuses of its answers.
+/// Sends one mutant and returns the statuses of its responses.
 fn send_one(server: &Server, valid: &[Vec<u8>], seed: u64, index: usize) -> Vec<u16> {
-    // A sequence of its own for each, so that one can be looked at again without those before it.
+    // Each mutant has its own sequence of numbers, so that one can be repeated without those before it.
     let mut numbers = Numbers(seed.wrapping_add(index as u64).wrapping_mul(0xd1b5_4a32_d192_ed03));
     let mutant = mutant(&mut numbers, valid);
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let mut client = server.connect();
     let mut rest = mutant.as_slice();
     while !rest.is_empty() {
         let most = if numbers.below(4) == 0 { 40 } else { 1 << 20 };
         let (piece, after) = rest.split_at(rest.len().min(1 + numbers.below(most)));
-        stream.write_all(piece).unwrap();
+        client.send(piece);
         rest = after;
     }
-    // Some do not wait for an answer.
+    // Some clients do not wait for the response.
     if numbers.below(20) == 0 {
         return Vec::new();
     }
-    stream.shutdown(Shutdown::Write).unwrap();
+    client.stream.shutdown(Shutdown::Write).unwrap();
     let mut received = Vec::new();
-    let outcome = read_to_end(&mut stream, &mut received);
-    // Whether a request was a HEAD is hard to tell from a mutant.
+    let outcome = client.stream.read_to_end(&mut received);
+    // A mutant does not show reliably whether it is a HEAD.
     let may_be_head = mutant.windows(4).any(|window| window == b"HEAD");
     let statuses = match &outcome {
-        Ok(()) => statuses(&received, may_be_head),
+        Ok(_) => statuses(&received, may_be_head),
         Err(error) => Err(error.to_string()),
     };
     let statuses = statuses.and_then(|statuses| {
-        let is_nothing = b"\r\n\r\n".starts_with(&mutant);
-        if statuses.is_empty() && !is_nothing { Err("no answer".to_owned()) } else { Ok(statuses) }
+        let is_blank = b"\r\n\r\n".starts_with(&mutant);
+        if statuses.is_empty() && !is_blank { Err("no response".to_owned()) } else { Ok(statuses) }
     });
     statuses.unwrap_or_else(|fault| {
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(4000)].escape_ascii().to_string();
         panic!("seed {seed}, number {index}: {fault}\n>>> {}\n<<< {}", shown(&mutant), shown(&received))
     })
-}
-
-fn read_to_end(stream: &mut TcpStream, received: &mut Vec<u8>) -> std::io::Result<()> {
-    loop {
-        match stream.read_to_end(received) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            outcome => return outcome.map(drop),
-        }
-    }
 }
 
 fn mutant(numbers: &mut Numbers, valid: &[Vec<u8>]) -> Vec<u8> {
@@ -292,101 +280,64 @@ fn mutate(numbers: &mut Numbers, bytes: &mut Vec<u8>, valid: &[Vec<u8>]) {
     }
 }
 
-/// Takes whole and well-formed answers apart; what is wrong with them otherwise.
+/// The statuses of all responses, which must be complete and well-formed. If the request may be a HEAD, a response
+/// may have no body.
 fn statuses(bytes: &[u8], may_be_head: bool) -> Result<Vec<u16>, String> {
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
-    let (head, rest) = split_at_text(bytes, b"\r\n\r\n").ok_or("a head without an end")?;
-    let answer = head_of(head)?;
+    let mut input = bytes.to_vec();
+    let mut reader = Reader::new(std::io::empty(), &mut input);
+    let head = reader.head()?;
+    check_head(&head)?;
     let after = |rest: &[u8]| {
-        if answer.header("connection") == Some("close") && !rest.is_empty() {
-            return Err("something follows the last answer".to_owned());
+        if head.header("connection") == Some("close") && !rest.is_empty() {
+            return Err("bytes after the last response".to_owned());
         }
         let mut following = statuses(rest, may_be_head)?;
-        if answer.status >= 200 {
-            following.insert(0, answer.status);
+        if head.status >= 200 {
+            following.insert(0, head.status);
         }
         Ok(following)
     };
-    if matches!(answer.status, 100 | 304) {
-        return after(rest);
+    if matches!(head.status, 100 | 304) {
+        return after(behind_head(bytes));
     }
-    match after_body(&answer, rest).and_then(after) {
-        Err(_) if may_be_head => after(rest),
+    let body = reader.body(&head).and_then(|body| check_body(&head, &body));
+    match body.and_then(|()| after(&reader.remaining()?)) {
+        Err(_) if may_be_head => after(behind_head(bytes)),
         outcome => outcome,
     }
 }
 
-fn head_of(head: &[u8]) -> Result<Answer, String> {
-    let is_plain = |byte: &u8| *byte == b' ' || byte.is_ascii_graphic();
-    let mut lines = head.split(|byte| *byte == b'\r').map(|line| line.strip_prefix(b"\n").unwrap_or(line));
-    let mut texts = Vec::new();
-    for line in lines.by_ref() {
-        if !line.iter().all(is_plain) {
-            return Err(format!("a line of a head is {}", line.escape_ascii()));
-        }
-        texts.push(String::from_utf8(line.to_vec()).unwrap());
-    }
-    let code = texts[0].strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..4));
-    let status =
-        code.and_then(|code| code.trim_end().parse().ok()).ok_or(format!("a status line is {}", texts[0]))?;
-    if !matches!(status, 100 | 200..300 | 304 | 400..500) {
-        return Err(format!("a status is {status}"));
-    }
-    let mut headers = Vec::new();
-    for line in &texts[1..] {
-        let (name, value) = line.split_once(": ").ok_or(format!("a header is {line}"))?;
-        headers.push((name.to_ascii_lowercase(), value.to_owned()));
-    }
-    let answer = Answer { status, headers, body: Vec::new() };
-    if status != 100 && answer.header("x-content-type-options") != Some("nosniff") {
-        return Err("an answer may be sniffed".to_owned());
-    }
-    Ok(answer)
+fn behind_head(bytes: &[u8]) -> &[u8] {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    end.map_or(&[], |at| &bytes[at + 4..])
 }
 
-/// What follows the answer's body.
-fn after_body<'a>(answer: &Answer, rest: &'a [u8]) -> Result<&'a [u8], String> {
-    let (body, rest) = match (answer.header("content-length"), answer.header("transfer-encoding")) {
-        (Some(length), None) => {
-            let length = length.parse().map_err(|_| "a length is no number")?;
-            let (body, rest) = rest.split_at_checked(length).ok_or("a body without an end")?;
-            (body.to_vec(), rest)
-        }
-        (None, Some("chunked")) => chunks(rest)?,
-        (None, None) if answer.header("connection") == Some("close") => (rest.to_vec(), &b""[..]),
-        both => return Err(format!("a body's end is stated as {both:?}")),
-    };
-    let is_json = answer.header("content-type") == Some("application/json");
-    if is_json && serde_json::from_slice::<serde_json::Value>(&body).is_err() {
-        return Err(format!("a body is no JSON: {}", body.escape_ascii()));
+fn check_head(head: &Response) -> Result<(), String> {
+    if !matches!(head.status, 100 | 200..300 | 304 | 400..500) {
+        return Err(format!("unexpected status {}", head.status));
     }
-    Ok(rest)
-}
-
-fn chunks(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), String> {
-    let mut body = Vec::new();
-    loop {
-        let (line, after) = split_at_text(rest, b"\r\n").ok_or("a chunk without a size")?;
-        let size = std::str::from_utf8(line).ok().and_then(|line| usize::from_str_radix(line, 16).ok());
-        let size = size.ok_or(format!("a chunk size is {}", line.escape_ascii()))?;
-        let (chunk, after) = after.split_at_checked(size).ok_or("a chunk without an end")?;
-        body.extend_from_slice(chunk);
-        rest = after.strip_prefix(b"\r\n").ok_or("a chunk is longer than its size")?;
-        if size == 0 {
-            return Ok((body, rest));
-        }
+    if head.status != 100 && head.header("x-content-type-options") != Some("nosniff") {
+        return Err("no nosniff".to_owned());
     }
+    Ok(())
 }
 
-/// What is before this text, and what is behind it.
-fn split_at_text<'a>(bytes: &'a [u8], text: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = bytes.windows(text.len()).position(|window| window == text)?;
-    Some((&bytes[..at], &bytes[at + text.len()..]))
+fn check_body(head: &Response, body: &[u8]) -> Result<(), String> {
+    let has_framing = ["content-length", "transfer-encoding"].iter().any(|name| head.header(name).is_some());
+    if !has_framing && head.header("connection") != Some("close") {
+        return Err("a body that ends with the connection, which stays open".to_owned());
+    }
+    let is_json = head.header("content-type") == Some("application/json");
+    if is_json && serde_json::from_slice::<serde_json::Value>(body).is_err() {
+        return Err(format!("invalid JSON: {}", body.escape_ascii()));
+    }
+    Ok(())
 }
 
-/// No upload has left a file in the making behind.
+/// Asserts that no upload has left a temporary file.
 fn check_files(directory: &Path) {
     let entries: Vec<PathBuf> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -399,7 +350,7 @@ fn check_files(directory: &Path) {
 }
 
 #[test]
-fn answers_that_are_not_well_formed_are_seen() {
+fn malformed_responses_are_detected() {
     let whole = |status: &str, headers: &str, body: &str| {
         format!("HTTP/1.1 {status}\r\nX-Content-Type-Options: nosniff\r\n{headers}\r\n{body}")
     };

@@ -1,6 +1,6 @@
 //! `stdout` and `stderr`: decoding, truncation and bounded memory.
 
-use crate::harness::Server;
+use kit::Server;
 use serde_json::json;
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn memory_stays_bounded_for_any_output() {
     let ran = server.execute("head -c 30000000 /dev/zero");
     let (first, bytes, last) = split_truncated(ran.stdout());
     assert_eq!(first.len() as u64 + bytes + last.len() as u64, 30_000_000);
-    let peak = server.memory_kb("VmHWM:");
+    let peak = server.peak_memory_kib();
     assert!(peak < 128 << 10, "{peak} kB");
     server.execute("echo well").check("well\n", "", 0);
     assert!(ran.took < Duration::from_secs(60));

@@ -1,6 +1,6 @@
 //! Python as the oracle: the reference is written in it, and clients match on its wording.
 
-use crate::harness::lacks;
+use kit::is_missing;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Evaluates a Python expression for each `x`. `None` if Python is not installed. The modules `shlex`, `os`
 /// and `unicodedata` are imported; `words` is `shlex.split` with the error text as a value.
 pub(crate) fn evaluate(expression: &str, inputs: &[Value]) -> Option<Vec<Value>> {
-    if lacks("python3") {
+    if is_missing("python3") {
         return None;
     }
     let script = format!(

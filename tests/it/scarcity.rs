@@ -1,8 +1,9 @@
 //! Resource exhaustion (descriptors, processes, threads) and high concurrency: rejections are explicit,
 //! nothing is lost, and the server recovers.
 
-use crate::harness::{
-    Answer, Client, Server, TempDir, binary, eventually, lacks, own_sleep, processes_with, uninterrupted,
+use kit::{
+    Client, Response, Server, TempDir, binary, eventually, is_missing, own_sleep, processes_with,
+    uninterrupted,
 };
 use serde_json::json;
 use std::fs;
@@ -14,26 +15,26 @@ use std::time::{Duration, Instant};
 
 /// Sends this command on `count` connections at once and returns the responses. `None` for a connection that
 /// the server closed to free a descriptor.
-fn execute_concurrently(server: &Server, count: usize, command: &str) -> Vec<Option<Answer>> {
+fn execute_concurrently(server: &Server, count: usize, command: &str) -> Vec<Option<Response>> {
     let mut clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| client.send_command(command));
-    clients.iter_mut().map(|client| has_response(client).then(|| client.answer())).collect()
+    clients.iter_mut().map(|client| has_response(client).then(|| client.response())).collect()
 }
 
 fn has_response(client: &Client) -> bool {
     uninterrupted(|| client.stream.peek(&mut [0])).is_ok_and(|count| count > 0)
 }
 
-fn is_errno(response: &Answer, reason: &str) -> bool {
+fn is_errno(response: &Response, reason: &str) -> bool {
     let stderr = format!("Failed to execute command: {reason}");
     response.status == 200 && response.json() == json!({ "stdout": "", "stderr": stderr, "exit_code": 1 })
 }
 
-fn is_success(response: &Answer) -> bool {
+fn is_success(response: &Response) -> bool {
     response.status == 200 && response.json()["exit_code"] == 0
 }
 
-fn is_unavailable(response: &Answer) -> bool {
+fn is_unavailable(response: &Response) -> bool {
     response.status == 503 && response.header("retry-after").is_some()
 }
 
@@ -59,7 +60,7 @@ fn descriptor_exhaustion_is_reported_and_recovers() {
     let before = server.descriptors();
     for _ in 0..3 {
         let responses = execute_concurrently(&server, 14, "sleep 0.5");
-        let responses: Vec<Answer> = responses.into_iter().flatten().collect();
+        let responses: Vec<Response> = responses.into_iter().flatten().collect();
         let failed =
             responses.iter().filter(|response| is_errno(response, "[Errno 24] Too many open files")).count();
         let succeeded = responses.iter().filter(|response| is_success(response)).count();
@@ -76,7 +77,7 @@ fn descriptor_exhaustion_is_reported_and_recovers() {
 /// A server limited to `count` processes and threads (RLIMIT_NPROC). The limit does not apply to root, and
 /// counts all processes of the user.
 fn server_with_few_processes(count: usize) -> Option<Server> {
-    if lacks("setpriv") || lacks("prlimit") {
+    if is_missing("setpriv") || is_missing("prlimit") {
         return None;
     }
     let base = TempDir::new();
@@ -107,10 +108,11 @@ fn process_exhaustion_is_reported_and_recovers() {
         let mut health = server.connect();
         let responses = execute_concurrently(&server, 14, "sleep 0.5");
         health.send_request("GET", "/", &[], b"");
-        assert_eq!(health.answer().status, 200);
-        let responses: Vec<Answer> = responses.into_iter().map(Option::unwrap).collect();
-        let count =
-            |matches: &dyn Fn(&Answer) -> bool| responses.iter().filter(|response| matches(response)).count();
+        assert_eq!(health.response().status, 200);
+        let responses: Vec<Response> = responses.into_iter().map(Option::unwrap).collect();
+        let count = |matches: &dyn Fn(&Response) -> bool| {
+            responses.iter().filter(|response| matches(response)).count()
+        };
         let failed = count(&|response| is_errno(response, "[Errno 11] Resource temporarily unavailable"));
         let (unavailable, succeeded) = (count(&is_unavailable), count(&is_success));
         assert!(failed + unavailable > 0 && succeeded > 0, "{responses:?}");
@@ -121,7 +123,7 @@ fn process_exhaustion_is_reported_and_recovers() {
 
 #[test]
 fn fork_bomb_is_killed_and_health_responds_meanwhile() {
-    if lacks("perl") {
+    if is_missing("perl") {
         return;
     }
     let Some(server) = server_with_few_processes(60) else { return };
@@ -132,7 +134,7 @@ fn fork_bomb_is_killed_and_health_responds_meanwhile() {
         let bomb = scope.spawn(|| {
             let mut client = server.connect();
             client.send_command(&bomb);
-            client.answer()
+            client.response()
         });
         while !bomb.is_finished() {
             let started = Instant::now();
@@ -200,13 +202,13 @@ fn excess_requests_get_503_before_anything_starts() {
     for _ in 0..10 {
         let mut client = server.connect();
         client.send_command("touch started");
-        let response = client.answer();
+        let response = client.response();
         assert!(is_unavailable(&response), "{response:?}");
         assert_eq!(server.get("/").status, 200);
     }
     for client in &mut occupants {
         client.send(b"}");
-        assert_eq!(client.answer().status, 422);
+        assert_eq!(client.response().status, 422);
     }
     assert!(!server.base().join("started").exists());
     check_recovers(&server);

@@ -1,7 +1,7 @@
 //! Splitting a command into arguments: exactly like Python's `shlex.split`, not like a shell.
 
-use crate::harness::Server;
 use crate::python::{Numbers, evaluate};
+use kit::Server;
 use sandbox_runtime::api::compat::shlex::split;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Shutdown of the init process and the server process, reaping, and signals.
 
-use crate::harness::{Client, Server, StopOnDrop, eventually, own_sleep, processes_with, signal, zombies_of};
+use kit::{Client, Server, StopOnDrop, eventually, own_sleep, processes_with, signal, zombies_of};
 use serde_json::json;
 use std::fs;
 use std::net::TcpStream;
@@ -32,13 +32,13 @@ fn running_commands_finish_before_shutdown() {
         let mut client = server.connect();
         let mut idle = server.connect();
         idle.send_request("GET", "/", &[], b"");
-        assert_eq!(idle.answer().status, 200);
+        assert_eq!(idle.response().status, 200);
         client.send_command("sh -c 'touch begun; sleep 1; echo done'");
         assert!(eventually(|| server.base().join("begun").exists()));
         server.signal(name);
         assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
         assert!(idle.is_closed());
-        let response = client.answer();
+        let response = client.response();
         response.check(200, &json!({ "stdout": "done\n", "stderr": "", "exit_code": 0 }));
         assert!(client.is_closed());
         assert_eq!(server.wait().code(), Some(0), "{name}");
@@ -71,7 +71,7 @@ fn command_outlasting_the_grace_is_killed_with_its_tree() {
     let (mut client, sleep) = start_long_command(&server);
     let signalled = Instant::now();
     server.signal("TERM");
-    let json = client.answer().json();
+    let json = client.response().json();
     assert_eq!(json["exit_code"], 1, "{json}");
     assert!(json["stderr"].as_str().unwrap().ends_with("was killed: server shutting down"), "{json}");
     assert_eq!(server.wait().code(), Some(0));
@@ -88,7 +88,7 @@ fn second_signal_ends_the_grace() {
     assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
     let signalled = Instant::now();
     server.signal("TERM");
-    assert_eq!(client.answer().json()["exit_code"], 1);
+    assert_eq!(client.response().json()["exit_code"], 1);
     assert_eq!(server.wait().code(), Some(0));
     assert!(signalled.elapsed() < Duration::from_secs(4), "{:?}", signalled.elapsed());
     assert!(processes_with(&sleep).is_empty());
@@ -121,7 +121,7 @@ fn init_and_server_processes_end_together() {
     let server = Server::start();
     let (mut client, sleep) = start_long_command(&server);
     signal("KILL", server.init_pid());
-    assert_eq!(client.answer().json()["exit_code"], 1);
+    assert_eq!(client.response().json()["exit_code"], 1);
     assert!(eventually(|| TcpStream::connect(server.address()).is_err()));
     assert!(eventually(|| processes_with(&sleep).is_empty()), "{:?}", processes_with(&sleep));
     // When the server process is killed, the init process exits with 128 plus the signal number.

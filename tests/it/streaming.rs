@@ -4,7 +4,7 @@
 //! All other tests hold for streamed responses too: `SANDBOX_OUTPUT_BUFFER_BYTES=0 cargo test` streams every
 //! response with any standard output.
 
-use crate::harness::{Server, eventually, own_sleep, processes_with};
+use kit::{Server, eventually, own_sleep, processes_with};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Read;
@@ -35,9 +35,9 @@ fn response_streams_while_the_command_runs_and_keeps_alive() {
         fs::write(server.base().join("go"), b"").unwrap();
         client.unread(early);
         let expected = json!({ "stdout": "y\n".repeat(100_000) + "end\n", "stderr": "e\n", "exit_code": 3 });
-        assert!(client.answer().json() == expected);
+        assert!(client.response().json() == expected);
         client.send_command("echo next");
-        client.answer().check(200, &json!({ "stdout": "next\n", "stderr": "", "exit_code": 0 }));
+        client.response().check(200, &json!({ "stdout": "next\n", "stderr": "", "exit_code": 0 }));
         fs::remove_file(server.base().join("go")).unwrap();
         fs::remove_file(server.base().join("begun")).unwrap();
     }
@@ -169,7 +169,7 @@ fn slow_reader_throttles_the_command_not_the_deadline() {
     assert!(eventually(|| processes_with(&sleep).is_empty()));
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     assert!(!server.base().join("after").exists());
-    let response = client.answer().json();
+    let response = client.response().json();
     assert_eq!((&response["timed_out"], &response["exit_code"]), (&json!(true), &json!(1)));
     let stdout = response["stdout"].as_str().unwrap();
     assert!(stdout.len() > 100_000 && stdout.len() < 100_000_000, "{}", stdout.len());
@@ -190,7 +190,7 @@ fn slow_reader_gets_the_complete_output() {
     thread::sleep(Duration::from_millis(700));
     client.unread(early);
     let expected: String = (1..=1_000_000).map(|number| format!("{number}\n")).collect();
-    assert!(client.answer().json() == json!({ "stdout": expected, "stderr": "", "exit_code": 0 }));
+    assert!(client.response().json() == json!({ "stdout": expected, "stderr": "", "exit_code": 0 }));
     assert!(server.base().join("after").exists());
 }
 
@@ -229,7 +229,7 @@ fn half_closed_client_gets_the_whole_stream() {
         client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
         client.stream.shutdown(Shutdown::Write).unwrap();
         let numbers: String = (1..=50_000).map(|number| format!("{number}\n")).collect();
-        let response = client.answer();
+        let response = client.response();
         assert_eq!(response.header("content-length"), None);
         let expected = json!({ "stdout": numbers + "é€😀\nend\n", "stderr": "", "exit_code": 0 });
         assert!(response.json() == expected, "{version}");

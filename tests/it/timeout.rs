@@ -1,7 +1,7 @@
 //! Command timeouts: configuration, the response, and the wording of the timeout sentence.
 
-use crate::harness::{Ran, Server, eventually, lacks, own_sleep, processes_with};
 use crate::python::{Numbers, evaluate};
+use kit::{Execution, Server, eventually, is_missing, own_sleep, processes_with};
 use serde_json::{Value, json};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_secs(3);
 
 /// The command ran for one second, hardly more, and is reported as timed out.
 #[track_caller]
-fn check_timed_out(ran: &Ran) {
+fn check_timed_out(ran: &Execution) {
     assert!(ran.took >= Duration::from_secs(1) && ran.took < Duration::from_secs(1) + LATE, "{ran:?}");
     assert_eq!((ran.exit_code(), &ran.json["timed_out"]), (1, &json!(true)), "{ran:?}");
     assert!(ran.stderr().contains("Failed to execute command: Command '["), "{ran:?}");
@@ -104,7 +104,7 @@ fn output_flood_does_not_delay_the_deadline() {
         check_timed_out(&ran);
         assert!(ran.stdout().starts_with("y\ny\n") && ran.json["truncated"] == true);
     });
-    let peak = server.memory_kb("VmHWM:");
+    let peak = server.peak_memory_kib();
     assert!(peak < 128 << 10, "{peak} kB");
 }
 
@@ -240,7 +240,7 @@ fn arguments_and_timeouts_print_as_in_python() {
 
 #[test]
 fn program_names_print_every_character_as_in_python() {
-    if lacks("python3") {
+    if is_missing("python3") {
         return;
     }
     // Names of 5000 characters and more, too long to exist (ENAMETOOLONG). Characters unassigned in Python's

@@ -1,6 +1,6 @@
 //! The optional token: which requests need it, and that neither commands nor the log reveal it.
 
-use crate::harness::{Answer, Server};
+use kit::{Response, Server};
 use serde_json::json;
 use std::fs;
 
@@ -10,7 +10,7 @@ fn server() -> Server {
     Server::with(&[("SANDBOX_TOKEN", SECRET), ("SANDBOX_LOG", "debug")])
 }
 
-fn execute(server: &Server, command: &str, headers: &[(&str, &str)]) -> Answer {
+fn execute(server: &Server, command: &str, headers: &[(&str, &str)]) -> Response {
     let headers = [&[("Content-Type", "application/json")], headers].concat();
     server.request("POST", "/execute", &headers, json!({ "command": command }).to_string().as_bytes())
 }
@@ -88,7 +88,7 @@ fn token_is_checked_before_the_body_is_read() {
     let mut client = server.connect();
     client
         .send(b"POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n");
-    assert_eq!(client.answer().status, 401);
+    assert_eq!(client.response().status, 401);
 }
 
 #[test]

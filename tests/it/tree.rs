@@ -1,9 +1,7 @@
 //! Escape techniques: none survives the deadline, a disconnect or shutdown, and no unrelated process is
 //! killed.
 
-use crate::harness::{
-    Client, Server, StopOnDrop, TempDir, binary, eventually, lacks, own_sleep, processes_with,
-};
+use kit::{Client, Server, StopOnDrop, TempDir, binary, eventually, is_missing, own_sleep, processes_with};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -257,7 +255,7 @@ impl Attempt {
 
 /// The techniques whose interpreter is installed.
 fn available_escapes() -> Vec<&'static Escape> {
-    ESCAPES.iter().filter(|escape| !lacks(escape.interpreter)).collect()
+    ESCAPES.iter().filter(|escape| !is_missing(escape.interpreter)).collect()
 }
 
 /// Runs `work` for every technique. Only four at a time, since some load the machine heavily.
@@ -366,7 +364,7 @@ fn nothing_survives_shutdown() {
             .collect();
         server.signal("TERM");
         for mut client in clients {
-            let response = client.answer();
+            let response = client.response();
             assert_eq!(response.json()["exit_code"], 1, "{response:?}");
         }
         assert!(server.wait().success());
@@ -377,7 +375,7 @@ fn nothing_survives_shutdown() {
 #[test]
 fn port_is_free_again_after_the_deadline() {
     // TO-18
-    if lacks("python3") {
+    if is_missing("python3") {
         return;
     }
     let server = Server::with(&[("SANDBOX_EXEC_TIMEOUT_SECONDS", "3")]);

@@ -1,6 +1,6 @@
 //! `POST /upload`.
 
-use crate::harness::{Answer, Client, Server, TempDir, binary, eventually};
+use kit::{Client, Response, Server, TempDir, binary, eventually};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -21,23 +21,23 @@ fn form(parts: &[String]) -> String {
 }
 
 /// Sends a form.
-fn send(server: &Server, body: impl AsRef<[u8]>) -> Answer {
+fn send(server: &Server, body: impl AsRef<[u8]>) -> Response {
     server.upload_body(TYPE, body.as_ref())
 }
 
 #[track_caller]
-fn check_uploaded(response: &Answer, name: &str) {
+fn check_uploaded(response: &Response, name: &str) {
     response.check(200, &json!({ "message": format!("File '{name}' uploaded successfully.") }));
 }
 
 /// The upload was rejected with the compatible wording.
 #[track_caller]
-fn check_failed(response: &Answer, status: u16, why: &str) {
+fn check_failed(response: &Response, status: u16, why: &str) {
     response.check(status, &json!({ "message": format!("File upload failed: {why}") }));
 }
 
 #[track_caller]
-fn check_no_file(response: &Answer) {
+fn check_no_file(response: &Response) {
     let detail = json!([{ "type": "missing", "loc": ["body", "file"], "msg": "Field required" }]);
     response.check(422, &json!({ "detail": detail }));
 }
@@ -381,7 +381,7 @@ fn truncated_body_keeps_the_old_file() {
         } else {
             client.stream.shutdown(std::net::Shutdown::Write).unwrap();
             client
-                .answer()
+                .response()
                 .check(400, &json!({ "detail": "connection closed while reading the request body" }));
             assert!(client.is_closed());
         }
@@ -415,7 +415,7 @@ fn upload_becomes_visible_only_when_complete() {
     assert_eq!((listing.as_array().unwrap().len(), &listing[0]["size"]), (1, &json!(3)));
     assert_eq!(server.get("/download/f").body, b"old");
     client.send(end.as_bytes());
-    check_uploaded(&client.answer(), "f");
+    check_uploaded(&client.response(), "f");
     assert_eq!(server.get("/download/f").body, content);
     assert_eq!(all_paths(server.base()).len(), 1);
 }
@@ -508,10 +508,10 @@ fn chunked_upload_works_with_any_chunk_size() {
             client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
         }
         client.send(b"0\r\n\r\n");
-        check_uploaded(&client.answer(), "f");
+        check_uploaded(&client.response(), "f");
         assert_eq!(fs::read_to_string(server.base().join("f")).unwrap(), "some\r\n--B content");
         client.send_request("GET", "/download/f", &[], b"");
-        assert_eq!(client.answer().body, b"some\r\n--B content");
+        assert_eq!(client.response().body, b"some\r\n--B content");
         fs::remove_file(server.base().join("f")).unwrap();
     }
 }
@@ -535,7 +535,7 @@ fn large_upload_is_streamed_and_blocks_no_client() {
         }
     }
     client.send(end.as_bytes());
-    check_uploaded(&client.answer(), "big");
+    check_uploaded(&client.response(), "big");
     assert_eq!(fs::metadata(server.base().join("big")).unwrap().len(), size as u64);
     assert!(server.peak_memory_kib() < 16 << 10, "{} KiB", server.peak_memory_kib());
 }
@@ -559,7 +559,7 @@ fn upload_past_the_limit_is_413_and_leaves_nothing() {
     for piece in body.as_bytes().chunks(500) {
         client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
     }
-    client.answer().check(413, &rejection);
+    client.response().check(413, &rejection);
     assert!(eventually(|| all_paths(server.base()).len() == 1));
 }
 

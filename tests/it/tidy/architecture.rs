@@ -369,8 +369,18 @@ fn chosen_statuses_are_seen() {
         check_seen(statuses_away_from_home, "api/compat/browse.rs", &text, 1);
         check_seen(statuses_away_from_home, "api/compat/errors.rs", &text, 0);
     }
-    check_seen(statuses_away_from_home, "api/compat/browse.rs", "fn f() -> http::Response { reply::ok(body) }", 0);
-    check_seen(statuses_away_from_home, "api/compat/browse.rs", "fn f() { if status == 404 { wait(200) } }", 0);
+    check_seen(
+        statuses_away_from_home,
+        "api/compat/browse.rs",
+        "fn f() -> http::Response { reply::ok(body) }",
+        0,
+    );
+    check_seen(
+        statuses_away_from_home,
+        "api/compat/browse.rs",
+        "fn f() { if status == 404 { wait(200) } }",
+        0,
+    );
     let takers = status_takers();
     assert!(takers.iter().any(|path| path.ends_with(":: json")), "{takers:?}");
     let call = takers.first().unwrap().replace(' ', "");

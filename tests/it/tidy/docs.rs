@@ -11,8 +11,8 @@ const CASES: &str = "tests/CASES.md";
 #[test]
 fn documented_endpoints_are_those_of_the_code() {
     let written: Vec<String> = only_table("Call").into_iter().map(|row| row[0].clone()).collect();
-    let coded = routes()
-        .map(|route| format!("`{} {}`", format!("{:?}", route.method).to_uppercase(), route.pattern));
+    let coded =
+        routes().map(|route| format!("`{} {}`", format!("{:?}", route.method).to_uppercase(), route.pattern));
     assert_eq!(written, coded.collect::<Vec<_>>());
 }
 
