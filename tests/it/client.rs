@@ -83,8 +83,8 @@ fn disconnect_behind_a_proxy_kills_the_command() {
     assert!(!server.base().join("after").exists());
 }
 
-/// Forwards one connection as proxies do: an end of input from one peer is a half-close towards the other. When a
-/// peer accepts no more bytes, both connections are closed.
+/// Forwards one connection as proxies do: an end of input from one peer is a half-close towards the other.
+/// When a peer accepts no more bytes, both connections are closed.
 fn proxy(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

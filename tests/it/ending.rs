@@ -48,9 +48,3 @@ fn exit_status_is_that_of_the_command_not_of_its_children() {
     server.execute("sh -c 'true | false'").check("", "", 1);
     server.execute("sh -c 'echo x; nosuchcmd 2>/dev/null'").check("x\n", "", 127);
 }
-
-#[test]
-fn failing_command_is_distinct_from_one_that_did_not_run() {
-    // XC-08
-    Server::start().execute("false").check("", "", 1);
-}

@@ -1,4 +1,5 @@
-//! The manifests in `kind/` agree with the image and the code. `.ci/kind.sh` checks that Kubernetes accepts them.
+//! The manifests in `kind/` agree with the image and the code. `.ci/kind.sh` checks that Kubernetes accepts
+//! them.
 
 use sandbox_runtime::api::{Access, routes};
 use sandbox_runtime::config::SETTINGS;

@@ -1,5 +1,5 @@
-//! Tests of the real server, started on a port of its own, over real sockets. A test of a public report cites its
-//! case (tests/CASES.md).
+//! Tests of the real server, started on a port of its own, over real sockets. A test of a public report cites
+//! its case (tests/CASES.md).
 
 #![cfg(test)]
 
@@ -28,6 +28,7 @@ mod scarcity;
 mod shlex;
 mod shutdown;
 mod streaming;
+mod tester;
 mod tidy;
 mod timeout;
 mod token;

@@ -1,9 +1,9 @@
-//! Mutated requests: valid ones, alone and pipelined, with random changes of bytes, lines, numbers and order, sent
-//! in random pieces. The server sends complete and well-formed responses, none of them a 5xx, and uses no more
-//! resources afterwards than before.
+//! Mutated requests: valid ones, alone and pipelined, with random changes of bytes, lines, numbers and order,
+//! sent in random pieces. The server sends complete and well-formed responses, none of them a 5xx, and uses
+//! no more resources afterwards than before.
 //!
-//! `MUTATED_REQUESTS=100000` sets their number; `MUTATION_SEED=…` repeats an earlier run. Mutated commands find
-//! no programs except `echo` and `true`.
+//! `MUTATED_REQUESTS=100000` sets their number; `MUTATION_SEED=…` repeats an earlier run. Mutated commands
+//! find no programs except `echo` and `true`.
 
 use crate::python::Numbers;
 use kit::{Reader, Response, Server, TempDir, binary, eventually};
@@ -280,8 +280,8 @@ fn mutate(numbers: &mut Numbers, bytes: &mut Vec<u8>, valid: &[Vec<u8>]) {
     }
 }
 
-/// The statuses of all responses, which must be complete and well-formed. If the request may be a HEAD, a response
-/// may have no body.
+/// The statuses of all responses, which must be complete and well-formed. If the request may be a HEAD, a
+/// response may have no body.
 fn statuses(bytes: &[u8], may_be_head: bool) -> Result<Vec<u16>, String> {
     if bytes.is_empty() {
         return Ok(Vec::new());

@@ -66,7 +66,7 @@ fn no_file_names_a_machine_or_a_registry() {
     check_none(&documents().iter().flat_map(machine_names).collect::<Vec<_>>());
 }
 
-/// What is wrong with a list of cases, given who cites which.
+/// The faults of a list of cases, given the first citation of each.
 fn case_offences(listed: &str, citations: &BTreeMap<String, &str>) -> Vec<String> {
     let (mut offences, mut known) = (Vec::new(), BTreeSet::new());
     for section in listed.split("\n### ").skip(1) {

@@ -318,7 +318,7 @@ impl Reader {
         self.is_joint = false;
     }
 
-    /// Documentation, and the comments: what is not white space between two tokens.
+    /// Documentation, and the comments: text between two tokens that is not white space.
     fn comments(&mut self, text: &str) -> Vec<(usize, String)> {
         self.ranges.sort_by_key(|range| range.start);
         let mut comments = std::mem::take(&mut self.documentation);

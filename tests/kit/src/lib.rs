@@ -1,8 +1,8 @@
-//! Tools that the tests share: an HTTP client that sends exactly the given bytes, a server for one test, temporary
-//! directories, and waiting for conditions.
+//! Tools that the tests share: an HTTP client that sends exactly the given bytes, a server for one test,
+//! temporary directories, and waiting for conditions.
 //!
-//! Every wait has a deadline, and a server and its directory are removed when they go out of scope. The tester
-//! has a client of its own, on purpose: it shares no code with this one.
+//! Every wait has a deadline, and a server and its directory are removed when they go out of scope. The
+//! tester has a client of its own, on purpose: it shares no code with this one.
 
 #![expect(
     clippy::indexing_slicing,

@@ -49,8 +49,8 @@ pub fn is_missing(program: &str) -> bool {
     !is_there
 }
 
-/// A `sleep` for slightly longer than this many seconds. Its duration is unique, so that [`processes_with`] finds
-/// its processes.
+/// A `sleep` for slightly longer than this many seconds. Its duration is unique, so that [`processes_with`]
+/// finds its processes.
 pub fn own_sleep(seconds: u32) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("sleep {seconds}.0{:07}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

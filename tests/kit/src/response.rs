@@ -1,9 +1,9 @@
-//! Responses, read strictly: what is not a well-formed response is an error.
+//! Responses, parsed strictly: malformed ones are errors.
 
 use crate::uninterrupted;
 use serde_json::Value;
 use std::fmt;
-use std::io::Read;
+use std::io::{Error, ErrorKind, Read};
 
 /// A complete response.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl<'a, S: Read> Reader<'a, S> {
     /// # Errors
     /// Reading failed.
     pub fn remaining(&mut self) -> Result<Vec<u8>, String> {
-        self.source.read_to_end(self.input).map_err(|error| error.to_string())?;
+        self.source.read_to_end(self.input).map_err(describe)?;
         Ok(std::mem::take(self.input))
     }
 
@@ -159,7 +159,7 @@ impl<'a, S: Read> Reader<'a, S> {
 
     fn fill(&mut self, fault: &str) -> Result<(), String> {
         let mut piece = vec![0; 64 << 10];
-        let count = uninterrupted(|| self.source.read(&mut piece)).map_err(|error| error.to_string())?;
+        let count = uninterrupted(|| self.source.read(&mut piece)).map_err(describe)?;
         if count == 0 {
             let start = &self.input[..self.input.len().min(1000)];
             return Err(format!("{fault}: {}", start.escape_ascii()));
@@ -167,4 +167,10 @@ impl<'a, S: Read> Reader<'a, S> {
         self.input.extend_from_slice(&piece[..count]);
         Ok(())
     }
+}
+
+/// A socket reports its timeout as `EAGAIN` (socket(7)).
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+fn describe(error: Error) -> String {
+    if error.kind() == ErrorKind::WouldBlock { "timed out".to_owned() } else { error.to_string() }
 }

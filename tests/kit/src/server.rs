@@ -102,8 +102,8 @@ impl Server {
         eventually_some(|| self.child.try_wait().unwrap()).expect("the server did not end")
     }
 
-    /// Creates a program in the base directory. The server writes it, because a file that the test has open cannot
-    /// be executed (`ETXTBSY`), not even while another thread of the test is between fork and exec.
+    /// Creates a program in the base directory. The server writes it, because a file that the test has open
+    /// cannot be executed (`ETXTBSY`), not even while another thread of the test is between fork and exec.
     pub fn add_program(&self, name: &str, text: &str) {
         assert_eq!(self.upload(name, text.as_bytes()).status, 200);
         self.execute(&format!("chmod 755 {name}")).check("", "", 0);

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The tester. It is built on first use: for a test, cargo builds only the programs of the test's own package.
+/// The tester. It is built on first use: for a test, cargo builds only the programs of the test's own
+/// package.
 pub fn tester() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     Command::new(PROGRAM.get_or_init(|| {

@@ -28,7 +28,8 @@ pub fn eventually_some<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Sets a flag for the threads of a test when it goes out of scope. A failed test would otherwise wait for them.
+/// Sets a flag for the threads of a test when it goes out of scope. A failed test would otherwise wait for
+/// them.
 #[derive(Debug)]
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
@@ -38,8 +39,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Repeats a call that fails with `EINTR`, which a socket with a timeout returns for signals that have no other
-/// effect (signal(7)).
+/// Repeats a call that fails with `EINTR`, which a socket with a timeout returns for signals that have no
+/// other effect (signal(7)).
 ///
 /// # Errors
 /// Those of the call.
