@@ -215,7 +215,8 @@ fn statuses_away_from_home(source: &Source) -> Vec<String> {
     if chooses_statuses(source) {
         return Vec::new();
     }
-    let mut offences = source.with(&["Status ::", "Response :: new (", ". status ="]);
+    let mut offences = source.with(&["Status ::", "Response :: new ("]);
+    offences.extend(changed_statuses(source));
     offences.extend(built_responses(source));
     offences.extend(status_numbers(source));
     let takers: Vec<String> = status_takers().iter().map(|path| format!("{path} (")).collect();
@@ -226,6 +227,16 @@ fn statuses_away_from_home(source: &Source) -> Vec<String> {
         offences.extend(written.map(|token| format!("{}:{}: a status line", source.path, token.line)));
     }
     offences
+}
+
+/// `.status =`, but for `self.status`, the field of another type: responses have their methods in `http`.
+fn changed_statuses(source: &Source) -> Vec<String> {
+    let tokens = source.tokens();
+    let changed = tokens.windows(4).filter(|window| {
+        let is_assigned = window[1].is(".") && window[2].is("status") && window[3].is("=");
+        is_assigned && !window[0].is("self")
+    });
+    changed.map(|window| format!("{}:{}: .status =", source.path, window[2].line)).collect()
 }
 
 /// `Response {`, but for the body of a function that returns one.
@@ -290,8 +301,13 @@ fn printing_outside_log(source: &Source) -> Vec<String> {
     if source.is_in("log.rs") {
         return Vec::new();
     }
-    source
-        .with(&["print", "println", "eprint", "eprintln", "dbg", "stdout (", "stderr (", "Stdout", "Stderr"])
+    let mut offences = source.with(&["print", "println", "eprint", "eprintln", "dbg"]);
+    let streams = ["stdout", "stderr", "Stdout", "Stderr"];
+    let is_stream =
+        |path: &Vec<String>| path.windows(2).any(|pair| pair[0] == "io" && streams.contains(&&*pair[1]));
+    let paths = source.paths(&["std", "io"]).into_iter().filter(is_stream);
+    offences.extend(paths.map(|path| format!("{}: {}", source.path, path.join("::"))));
+    offences
 }
 
 fn threads_outside_server(source: &Source) -> Vec<String> {
@@ -346,8 +362,9 @@ fn absences_are_seen() {
     check_seen(check, "main.rs", "use std::env::{args_os, vars_os}; fn f() { std::env::var(name) }", 1);
     check_seen(check, "config/mod.rs", "fn f() { std::env::var(name) }", 0);
     let check = printing_outside_log;
-    check_seen(check, "init.rs", "fn f() { println!(\"x\"); std::io::stderr().write(b\"\") }", 2);
+    check_seen(check, "init.rs", "use std::io::{Read, stdout}; fn f() { println!(\"x\"); io::stderr() }", 3);
     check_seen(check, "log.rs", "fn f() { println!(\"x\") }", 0);
+    check_seen(check, "exec/sink.rs", "fn f() { Channel::Stdout }", 0);
     let check = threads_outside_server;
     check_seen(check, "exec/run.rs", "use std::thread::{self, Builder}; fn f() { thread::spawn(g) }", 2);
     check_seen(check, "exec/run.rs", "fn f() { std::thread::sleep(PAUSE) }", 0);
@@ -381,6 +398,7 @@ fn chosen_statuses_are_seen() {
         "fn f() { if status == 404 { wait(200) } }",
         0,
     );
+    check_seen(statuses_away_from_home, "server/responder.rs", "fn f() { self.status = Some(s) }", 0);
     let takers = status_takers();
     assert!(takers.iter().any(|path| path.ends_with(":: json")), "{takers:?}");
     let call = takers.first().unwrap().replace(' ', "");
