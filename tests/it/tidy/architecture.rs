@@ -301,7 +301,7 @@ fn printing_outside_log(source: &Source) -> Vec<String> {
     if source.is_in("log.rs") {
         return Vec::new();
     }
-    let mut offences = source.with(&["print", "println", "eprint", "eprintln", "dbg"]);
+    let mut offences = source.with(&["print !", "println !", "eprint !", "eprintln !", "dbg !"]);
     let streams = ["stdout", "stderr", "Stdout", "Stderr"];
     let is_stream =
         |path: &Vec<String>| path.windows(2).any(|pair| pair[0] == "io" && streams.contains(&&*pair[1]));
@@ -364,6 +364,7 @@ fn absences_are_seen() {
     let check = printing_outside_log;
     check_seen(check, "init.rs", "use std::io::{Read, stdout}; fn f() { println!(\"x\"); io::stderr() }", 3);
     check_seen(check, "log.rs", "fn f() { println!(\"x\") }", 0);
+    check_seen(check, "main.rs", "fn f() { log::print(text) }", 0);
     check_seen(check, "exec/sink.rs", "fn f() { Channel::Stdout }", 0);
     let check = threads_outside_server;
     check_seen(check, "exec/run.rs", "use std::thread::{self, Builder}; fn f() { thread::spawn(g) }", 2);
