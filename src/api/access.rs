@@ -12,7 +12,7 @@ impl Token {
     /// Printable ASCII without spaces, which any header can carry.
     ///
     /// # Errors
-    /// What is wrong with it; never the token itself.
+    /// The problem; never the token itself.
     pub fn new(secret: &[u8]) -> Result<Self, String> {
         if secret.is_empty() {
             return Err("empty; unset it to serve without authentication".into());

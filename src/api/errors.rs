@@ -56,7 +56,7 @@ pub fn refused(error: &http::Error) -> Response {
     detail(status, &error.to_string())
 }
 
-/// There is no worker for the request. Nothing has been started, so the client may send it again.
+/// No worker is available for the request. Nothing has been started, so the client may send it again.
 pub(super) fn busy() -> Response {
     detail(Status::SERVICE_UNAVAILABLE, "too many concurrent requests").with("Retry-After", "1")
 }

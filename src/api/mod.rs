@@ -54,7 +54,7 @@ pub struct Request<'a> {
     pub received: Instant,
 }
 
-/// What requests act on.
+/// The state that requests act on.
 #[derive(Debug)]
 pub struct Sandbox {
     pub root: Root,
@@ -64,7 +64,7 @@ pub struct Sandbox {
     pub token: Option<Token>,
 }
 
-/// What a request may ask for.
+/// Bounds for one request.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// How long a command may run, in seconds: finite and greater than 0.

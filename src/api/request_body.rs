@@ -13,7 +13,7 @@ pub trait Receive {
     /// The announced length exceeds the limit, or the connection failed.
     fn open(&mut self, limit_bytes: u64) -> Result<(), BodyError>;
 
-    /// The next part, as large as what has arrived; empty at the end.
+    /// The next part: all received bytes, or none at the end.
     ///
     /// # Errors
     /// See [`BodyError`].

@@ -13,8 +13,8 @@ pub trait Transmit {
     /// Sends a complete response.
     fn send(&mut self, response: Response);
 
-    /// Sends a part of the body, all of it, and before the first part this head. It never blocks: what the
-    /// connection does not take now is pending. An empty part sends the head alone.
+    /// Sends a part of the body, all of it, and before the first part this head. It never blocks: bytes that
+    /// the connection does not take now are pending. An empty part sends the head alone.
     ///
     /// # Errors
     /// The client has disconnected.
@@ -72,7 +72,7 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// A response body in the making.
+/// A response body that is being sent.
 #[must_use]
 pub struct BodyWriter<'a> {
     transmit: &'a mut dyn Transmit,

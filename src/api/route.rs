@@ -23,7 +23,7 @@ pub enum Access {
     Public,
 }
 
-/// What a route does with the body of its requests.
+/// The treatment of request bodies by a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// The request needs none. A small one is read and discarded before the handler is called: some routers

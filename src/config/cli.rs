@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What a command line asks for.
+/// The meaning of a command line.
 #[derive(Debug)]
 pub enum Invocation {
-    /// Print this text, whatever the settings are.
+    /// Print this text, without looking at the settings.
     Print(String),
     Run(Verb, RawSettings),
 }

@@ -19,7 +19,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 const READ_BYTES: usize = 64 << 10;
 
-/// What the threads that run commands hand over, and the thread that drains it.
+/// The queue from the threads that run commands to the draining thread.
 #[derive(Debug)]
 pub struct Background {
     max_pipes: usize,

@@ -1,14 +1,14 @@
 //! A bounded copy of an output stream: its head, its tail, and the number of bytes omitted between them.
 //!
-//! Memory never exceeds the limit, however much is written. What has been [streamed](Capture::streamed) from
-//! the head is not kept. Nothing is cut inside a UTF-8 character. Pure.
+//! Memory never exceeds the limit, however much is written. Bytes of the head that have been
+//! [streamed](Capture::streamed) are not kept. Nothing is cut inside a UTF-8 character. Pure.
 
 /// A stream that is being written.
 #[derive(Debug)]
 pub struct Capture {
     /// The size of the head, and of the tail too.
     half_bytes: usize,
-    /// What the head can still take.
+    /// The free space of the head.
     head_room: usize,
     /// The part of the head that has not been streamed.
     head: Vec<u8>,
@@ -19,7 +19,7 @@ pub struct Capture {
     omitted_bytes: u64,
 }
 
-/// A stream that has ended, less what was streamed before.
+/// The unstreamed part of a stream that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Captured {
     pub head: Vec<u8>,
@@ -78,8 +78,8 @@ impl Capture {
         &self.head
     }
 
-    /// What can be streamed now: the pending head less its last `held_bytes`. It can be decoded by itself,
-    /// since it neither begins nor ends inside a character.
+    /// The part that can be streamed now: the pending head less its last `held_bytes`. It can be decoded by
+    /// itself, since it neither begins nor ends inside a character.
     pub fn streamable(&self, held_bytes: usize) -> &[u8] {
         let (ready, _) = self.head.split_at(self.head.len().saturating_sub(held_bytes));
         without_incomplete_end(ready)

@@ -79,7 +79,7 @@ pub struct Error {
     pub cause: io::Error,
 }
 
-/// What the kernel refused.
+/// The operation that the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Program,
@@ -102,7 +102,7 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// How long to wait for the end of a pipe that a background process holds. Long enough for the tail of `… |
-/// tee log` on a busy machine, short enough that `server &` is answered at once.
+/// tee log` on a busy machine, short enough that `server &` gets its response at once.
 const HELD_PIPE_GRACE: Duration = Duration::from_millis(200);
 
 /// How long to wait for a killed command: it ends at once unless it is in an uninterruptible wait.
@@ -153,7 +153,7 @@ impl Runner {
 
     fn finish(&self, pump: Pump<'_>, killed: Option<Ending>) -> Ending {
         let (child, pipes) = pump.finish();
-        // After a kill there is no writer left that a closed pipe could harm.
+        // After a kill no writer is left that a closed pipe could harm.
         if killed.is_none() {
             pipes.for_each(|pipe| self.background.add_pipe(pipe));
         }

@@ -59,7 +59,7 @@ struct Stream<'a> {
     discarded: Discarded<'a>,
 }
 
-/// What one poll(2) found.
+/// The result of one poll(2).
 struct Ready {
     stdout: Input,
     stderr: Input,
@@ -115,9 +115,9 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Reads what is in the pipes after the end, and what still comes within the grace. However slow the
-    /// machine is, all output that was written before the end is read: at least one pipe's capacity, whatever
-    /// the clock says.
+    /// Reads the pipes after the end, for as long as output comes within the grace. However slow the machine
+    /// is, all output that was written before the end is read: at least one pipe's capacity, even past the
+    /// grace.
     pub(super) fn drain(&mut self, grace: Duration) {
         self.sink.ended();
         (self.stdout.is_paused, self.stderr.is_paused) = (false, false);
@@ -172,7 +172,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Passes on what one wait found.
+    /// Acts on the result of one wait.
     fn transfer(&mut self, ready: &Ready) -> Flow {
         self.child.update(ready.has_ended);
         let flushed = if ready.can_flush { self.flush() } else { Flow::Continue };

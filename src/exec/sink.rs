@@ -58,8 +58,8 @@ pub trait Sink {
     /// The peer has shut down its sending side. It may still read.
     fn half_closed(&mut self);
 
-    /// The command has ended or has been killed. What is still in the pipes follows, and reading it is more
-    /// urgent than sending it.
+    /// The command has ended or has been killed. The rest of the pipes follows, and reading it is more urgent
+    /// than sending it.
     fn ended(&mut self);
 
     /// The connection of the client, if there is one.

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-/// What all commands are started with.
+/// The parts of a spawn that all commands share.
 #[derive(Debug)]
 pub(super) struct Spawner {
     environment: Environment,
@@ -26,7 +26,8 @@ pub(super) struct Spawner {
 }
 
 impl Spawner {
-    /// Determines once what does not change: signal dispositions, the controlling terminal, `/dev/null`.
+    /// Determines once the values that do not change: signal dispositions, the controlling terminal,
+    /// `/dev/null`.
     pub(super) fn new(environment: Environment) -> io::Result<Self> {
         Ok(Self {
             environment,

@@ -1,5 +1,5 @@
 //! Bytes to the inside of a JSON string: invalid UTF-8 becomes U+FFFD, one for each maximal invalid sequence,
-//! as in Python's `errors="replace"`; then what RFC 8259 section 7 requires is escaped.
+//! as in Python's `errors="replace"`; then characters are escaped as RFC 8259 section 7 requires.
 
 /// The size of a part, which is escaped in memory before it is written.
 const PART_BYTES: usize = 16 << 10;

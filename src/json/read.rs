@@ -64,7 +64,7 @@ fn neutral(text: &[u8], error: &serde_json::Error) -> Error {
         return Error::DuplicateKey;
     }
     let lines_before = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    // Columns count from 1; at the end of the text there is no character to point at.
+    // Columns count from 1; at the end of the text no character is left to point at.
     let column = error.column().saturating_sub(usize::from(!error.is_eof()));
     Error::Syntax { offset: lines_before.map(<[u8]>::len).sum::<usize>() + column }
 }

@@ -15,8 +15,8 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// What precedes and follows a part of this size. An empty part must not become a chunk, since that would
-    /// be the last.
+    /// The bytes before and after a part of this size. An empty part must not become a chunk, since that
+    /// would be the last.
     pub(super) fn frame(self, bytes: usize) -> (String, &'static [u8]) {
         match self {
             Self::Chunked if bytes > 0 => (format!("{bytes:x}\r\n"), b"\r\n"),

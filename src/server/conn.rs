@@ -20,7 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) sandbox: Sandbox,
@@ -38,13 +38,13 @@ impl Context {
 #[derive(Debug)]
 pub(super) struct Connection {
     wire: Wire,
-    /// What has arrived and has not been parsed.
+    /// Received bytes that have not been parsed.
     input: Vec<u8>,
     /// When the first byte of an incomplete head arrived.
     head_begun: Option<Instant>,
 }
 
-/// What becomes of a connection when its worker leaves it.
+/// The state in which a worker leaves a connection.
 pub(super) enum Next {
     Idle(Connection),
     Closed(CloseReason),

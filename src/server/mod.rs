@@ -49,7 +49,7 @@ pub struct Limits {
     pub keep_alive_wait: Duration,
     /// From the first byte of a head to its last.
     pub head: Duration,
-    /// For a body or a response, in addition to what its size allows.
+    /// For a body or a response, in addition to the time that its size allows.
     pub transfer: Duration,
     /// Each second allows this many bytes.
     pub slowest_bytes_per_second: u64,
@@ -84,7 +84,7 @@ pub struct Server {
 /// How many connections may wait to be accepted.
 const BACKLOG: u16 = 4096;
 
-/// What the server itself has open, and a few more for the moment in which a command is started.
+/// Descriptors of the server itself, and a few more for the moment in which a command is started.
 const OWN_DESCRIPTORS: usize = 24;
 
 /// How long to wait for killed commands and their responses at the end.

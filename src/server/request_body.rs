@@ -16,7 +16,7 @@ pub(super) struct IncomingBody<'a> {
     head: &'a Head,
     limits: &'a Limits,
     http_limits: &'a http::Limits,
-    /// What has arrived; the first `consumed` bytes have been read.
+    /// Received bytes; the first `consumed` of them have been read.
     input: &'a mut Vec<u8>,
     consumed: usize,
     body: Option<Body>,
@@ -49,7 +49,7 @@ impl<'a> IncomingBody<'a> {
         Ok(())
     }
 
-    /// Leaves in the input only what belongs to the next request.
+    /// Removes the body from the input, which leaves the bytes of the next request.
     pub(super) fn finish(self) {
         self.input.drain(..self.consumed.min(self.input.len()));
     }

@@ -30,7 +30,7 @@ pub(super) struct OutgoingResponse<'a> {
     outcome: Option<Outcome>,
 }
 
-/// What becomes of the connection: `None` if it can serve another request.
+/// Why and how the connection must be closed: `None` if it can serve another request.
 type Outcome = Result<Option<(CloseReason, UnreadInput)>, Fault>;
 
 impl<'a> OutgoingResponse<'a> {

@@ -23,7 +23,7 @@ const ACCEPT_BATCH: usize = 64;
 /// The pause in accepting when descriptors have run out and no idle connection can be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What waits without a thread.
+/// Everything that waits without a thread of its own.
 pub(super) struct Waiting<'a> {
     listener: &'a TcpListener,
     signals: &'a OwnedFd,
@@ -42,7 +42,7 @@ struct Idle {
     until: Deadline,
 }
 
-/// What became of one attempt to accept a connection.
+/// The result of one attempt to accept a connection.
 enum Accepted {
     Connection(TcpStream, SocketAddr),
     NoneWaiting,
@@ -132,7 +132,7 @@ impl<'a> Waiting<'a> {
         self.idle.push_back(Idle { connection, until });
     }
 
-    /// Accepts a batch. If there is no room, the connection that has been idle for longest is closed; but
+    /// Accepts a batch. Without room, the connection that has been idle for longest is closed; but
     /// never one from this batch, which may have sent a request already. Then new connections wait.
     fn accept(&mut self) {
         let mut replaceable = self.idle.len();

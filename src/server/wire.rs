@@ -1,5 +1,5 @@
-//! A TCP stream under a [`Deadline`]: fills a buffer, writes all of a payload, closes without losing what was
-//! written.
+//! A TCP stream under a [`Deadline`]: fills a buffer, writes all of a payload, closes without losing written
+//! bytes.
 //!
 //! The socket never blocks; every wait is a poll(2) with an end.
 
@@ -21,7 +21,7 @@ pub(super) const BODY_READ_BYTES: usize = 256 << 10;
 /// pages are not in the cache of the reader's processor.
 const FILE_READ_BYTES: usize = 256 << 10;
 
-/// The send buffer for a file to a peer on this machine. There is no latency to hide, so a larger one does
+/// The send buffer for a file to a peer on this machine. Without latency to hide a larger one does
 /// not help; this much is still in the processor's cache when the peer reads it, which halves the time of
 /// that.
 const LOOPBACK_SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -110,7 +110,7 @@ impl Wire {
         self.stream.as_fd()
     }
 
-    /// Appends what has arrived to the buffer, at least one byte.
+    /// Appends received bytes to the buffer, at least one.
     pub(super) fn fill(
         &self,
         buffer: &mut Vec<u8>,
@@ -214,7 +214,7 @@ impl Wire {
         }
     }
 
-    /// Shuts down the sending side, drains what is still arriving, and closes. Closing with unread input
+    /// Shuts down the sending side, drains the input, and closes. Closing with unread input
     /// would send a reset, which can destroy the response before the client has read it (RFC 9112 section
     /// 9.6).
     pub(super) fn close(self, unread: UnreadInput) {
@@ -238,13 +238,13 @@ impl Wire {
     }
 }
 
-/// What the peer may still be sending when a connection is closed.
+/// The input that may still arrive when a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnreadInput {
     /// The rest of a body.
     Expected,
     /// Nothing; a short wait is enough.
     Unexpected,
-    /// There is no time to wait for it.
+    /// Not waited for.
     Ignored,
 }

@@ -53,7 +53,7 @@ struct State {
 enum Kind {
     /// Exists as long as the server.
     Core,
-    /// Ends when there is no work for a while.
+    /// Ends after a while without work.
     Temporary,
 }
 

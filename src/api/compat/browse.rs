@@ -1,4 +1,4 @@
-//! `GET /`, `GET /list/{path}`, `GET /exists/{path}`: what can be answered without opening a file.
+//! `GET /`, `GET /list/{path}`, `GET /exists/{path}`: responses without opening a file.
 
 use super::super::{Request, RequestBody, Responder, Sandbox, Sent};
 use super::{errors, wire};

@@ -1,7 +1,7 @@
 //! Errors and results as responses: the statuses and sentences that clients of the reference match on.
 //!
 //! Deployed clients send a request again after 500, 502, 503 and 504. So nothing that a client can cause is
-//! one of those; what is left are faults of the disk, and a full disk is 507.
+//! one of those; faults of the disk remain, and a full disk is 507.
 
 use super::super::errors::{JSON, detail, json, refused, single_field};
 use super::python;

@@ -70,7 +70,7 @@ fn run(
 
 const PREFIX: &str = "Failed to execute command: ";
 
-/// What Python reports for indexing an empty list, and for passing a NUL byte to the kernel.
+/// Python's messages for indexing an empty list, and for passing a NUL byte to the kernel.
 fn invalid_argv(error: InvalidArgv) -> &'static str {
     match error {
         InvalidArgv::Empty => "list index out of range",

@@ -70,7 +70,7 @@ impl<'a> ExecuteSink<'a> {
         }
     }
 
-    /// Streams what is due, if the connection keeps up.
+    /// Streams the output that is due, if the connection keeps up.
     fn advance(&mut self) -> Flow {
         if self.writer.has_pending() && self.writer.flush() == Flow::Disconnected {
             return Flow::Disconnected;

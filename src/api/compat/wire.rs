@@ -1,4 +1,4 @@
-//! The JSON of the contract: what requests contain, and what responses look like.
+//! The JSON of the contract: requests and responses.
 //!
 //! A request is either valid or an [`Invalid`], worded like FastAPI, on which the reference is built.
 
@@ -23,7 +23,7 @@ pub struct Invalid {
     pub message: &'static str,
 }
 
-/// What is invalid, below `body`.
+/// The invalid part, below `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     Body,
@@ -140,7 +140,7 @@ pub struct ExecuteResponse<'a> {
 }
 
 impl ExecuteResponse<'_> {
-    /// Writes what follows [`execute_begins`] and the streamed parts.
+    /// Writes the rest, after [`execute_begins`] and the streamed parts.
     ///
     /// # Errors
     /// Those of `out`.

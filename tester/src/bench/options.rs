@@ -158,11 +158,13 @@ mod tests {
             ..options()
         };
         measures(
-            "--rounds 3 --timeout 1.5 --json --history h.jsonl --only spawn-true,start --only echo --pid 7 127.0.0.1",
+            "--rounds 3 --timeout 1.5 --json --history h.jsonl --only spawn-true,start --only echo --pid 7 \
+             127.0.0.1",
             expected(),
         );
         measures(
-            "127.0.0.1 --rounds=3 --timeout=1.5 --json --history=h.jsonl --only=spawn-true,start,echo --pid=7",
+            "127.0.0.1 --rounds=3 --timeout=1.5 --json --history=h.jsonl --only=spawn-true,start,echo \
+             --pid=7",
             expected(),
         );
     }
