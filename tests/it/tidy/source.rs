@@ -43,11 +43,11 @@ pub(super) fn document(path: &str) -> Option<&'static Document> {
     documents().iter().find(|document| document.path == path)
 }
 
-/// Files that git and cargo maintain are not documents, nor is data that is not UTF-8.
+/// Not the folders in [`SKIPPED`], nor data that is not UTF-8.
 fn add_documents(directory: &Path, documents: &mut Vec<Document>) {
     for entry in fs::read_dir(directory).unwrap() {
         let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
-        if path.ends_with(".git") || kind.is_dir() && path.ends_with("target") {
+        if SKIPPED.iter().any(|name| path.ends_with(name)) {
             continue;
         }
         if kind.is_dir() {
@@ -59,6 +59,9 @@ fn add_documents(directory: &Path, documents: &mut Vec<Document>) {
         }
     }
 }
+
+/// Created by git, cargo and the instructions in the README.
+const SKIPPED: [&str; 3] = [".git", "target", ".venv"];
 
 pub(super) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
