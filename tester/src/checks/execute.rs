@@ -26,20 +26,31 @@ pub(super) const CHECKS: &[Check] = &[
     check("invalid UTF-8 becomes U+FFFD", invalid_utf8),
     check("a character written in two pieces is decoded as one", split_character),
     check("CR and CRLF are kept", line_endings_are_kept),
-    check("control bytes are returned unchanged", control_bytes),
-    check("one megabyte on standard error does not block the command", large_stderr),
+    check("control characters are returned unchanged", control_characters),
+    check("one megabyte on one stream does not block the other", full_stream),
     check("excess output is truncated in the middle and marked as truncated", truncation),
 ];
 
 fn stdout_is_returned(s: &Session) -> Verdict {
-    s.needs(&["echo"])?;
-    s.execute("echo hello world")?.expect_result("hello world\n", "", 0)
+    s.needs(&["echo", "printf", "true"])?;
+    for (command, stdout) in [("echo hello world", "hello world\n"), ("printf x", "x"), ("true", "")] {
+        s.execute(command)?.expect_result(stdout, "", 0)?;
+    }
+    Ok(())
 }
 
 // OU-16
 fn stderr_is_separate(s: &Session) -> Verdict {
-    s.needs(&["sh"])?;
-    s.execute("sh -c 'echo out; echo err >&2'")?.expect_result("out\n", "err\n", 0)
+    s.needs(&["sh", "printf"])?;
+    for (script, stdout, stderr) in [
+        ("echo out; echo err >&2", "out\n", "err\n"),
+        ("echo a >&2; echo b; echo c >&2; echo d", "b\nd\n", "a\nc\n"),
+        (r#"printf "\n\n"; printf " " >&2"#, "\n\n", " "),
+        ("exec 1>&2; echo x", "", "x\n"),
+    ] {
+        s.execute(&format!("sh -c '{script}'"))?.expect_result(stdout, stderr, 0)?;
+    }
+    Ok(())
 }
 
 // XC-05, XC-08
@@ -181,46 +192,66 @@ fn working_directory(s: &Session) -> Verdict {
     s.execute(&format!("cat {path}"))?.expect_result("here", "", 0)
 }
 
-// OU-06, OU-13
+// OU-06, OU-13. Every byte of an encoded surrogate is replaced; a truncated sequence is replaced as a whole.
 fn invalid_utf8(s: &Session) -> Verdict {
     s.needs(&["printf"])?;
-    let ran = s.execute(r"printf 'ok\377\376end'")?;
-    let observed = ran.outcome.stderr.contains("codec can't decode") && ran.outcome.exit_code == 1;
-    s.allow(
-        ran.expect_result("ok\u{fffd}\u{fffd}end", "", 0),
-        KnownDifference { name: "difference 4", observed },
-    )
+    for (bytes, decoded) in [
+        (r"ok\377\376end", "ok\u{fffd}\u{fffd}end"),
+        (r"\355\240\275 \360\237\230", "\u{fffd}\u{fffd}\u{fffd} \u{fffd}"),
+        (r"\300\200\370", "\u{fffd}\u{fffd}\u{fffd}"),
+    ] {
+        let ran = s.execute(&format!("printf '{bytes}'"))?;
+        let observed = ran.outcome.stderr.contains("codec can't decode") && ran.outcome.exit_code == 1;
+        s.allow(ran.expect_result(decoded, "", 0), KnownDifference { name: "difference 4", observed })?;
+    }
+    Ok(())
 }
 
 // OU-07
 fn split_character(s: &Session) -> Verdict {
     s.needs(&["sh", "printf", "sleep"])?;
-    s.execute(r#"sh -c 'printf "\303"; sleep 0.3; printf "\251"'"#)?.expect_result("é", "", 0)
+    s.execute(r#"sh -c 'printf "\303"; sleep 0.3; printf "\251"'"#)?.expect_result("é", "", 0)?;
+    let script = r#"printf "\360\237" >&2; sleep 0.2; printf "\230\200" >&2"#;
+    s.execute(&format!("sh -c '{script}'"))?.expect_result("", "😀", 0)
 }
 
 // OU-09
 fn line_endings_are_kept(s: &Session) -> Verdict {
-    s.needs(&["printf"])?;
-    let ran = s.execute(r"printf 'a\r\nb\rc'")?;
-    let observed = ran.outcome.stdout == "a\nb\nc";
-    s.allow(ran.expect_result("a\r\nb\rc", "", 0), KnownDifference { name: "difference 4", observed })
+    s.needs(&["sh", "printf", "sleep"])?;
+    for (command, stdout, translated) in [
+        (r"printf 'a\r\nb\rc'", "a\r\nb\rc", "a\nb\nc"),
+        (r#"sh -c 'printf "a\r"; sleep 0.2; printf "\nb"'"#, "a\r\nb", "a\nb"),
+    ] {
+        let ran = s.execute(command)?;
+        let observed = ran.outcome.stdout == translated;
+        s.allow(ran.expect_result(stdout, "", 0), KnownDifference { name: "difference 4", observed })?;
+    }
+    Ok(())
 }
 
 // OU-12
-fn control_bytes(s: &Session) -> Verdict {
+fn control_characters(s: &Session) -> Verdict {
     s.needs(&["printf"])?;
-    s.execute(r"printf '\033[31m\001\010\177\t\042\134\000'")?.expect_result(
-        "\x1b[31m\x01\x08\x7f\t\"\\\0",
-        "",
-        0,
-    )
+    for (bytes, stdout) in [
+        (r"\033[31m\001\010\177\t\042\134\000", "\x1b[31m\x01\x08\x7f\t\"\\\0"),
+        (r"a\000b", "a\0b"),
+        (r"\357\273\277x\357\277\276", "\u{feff}x\u{fffe}"),
+        ("\u{2028}\u{2029}</script>", "\u{2028}\u{2029}</script>"),
+    ] {
+        s.execute(&format!("printf '{bytes}'"))?.expect_result(stdout, "", 0)?;
+    }
+    Ok(())
 }
 
 // OU-03
-fn large_stderr(s: &Session) -> Verdict {
+fn full_stream(s: &Session) -> Verdict {
     s.needs(&["sh", "head"])?;
+    let zeroes = "\0".repeat(1_000_000);
     let ran = s.execute("sh -c 'head -c 1000000 /dev/zero >&2; echo done'")?;
-    ran.expect_result("done\n", &"\0".repeat(1_000_000), 0)?;
+    ran.expect_result("done\n", &zeroes, 0)?;
+    ran.expect_within(Duration::from_secs(5))?;
+    let ran = s.execute("sh -c 'head -c 1000000 /dev/zero; echo done >&2'")?;
+    ran.expect_result(&zeroes, "done\n", 0)?;
     ran.expect_within(Duration::from_secs(5))
 }
 
