@@ -169,72 +169,6 @@ fn ambiguous_chunk_framing_is_rejected() {
 }
 
 #[test]
-fn chunked_body_is_read_through_its_trailers() {
-    // HP-10
-    let server = Server::start();
-    let (front, back) = BODY.split_at(9);
-    for body in [
-        format!("{SIZE}\r\n{BODY}\r\n0\r\n\r\n"),
-        format!("{SIZE};a=b\r\n{BODY}\r\n0\r\nX-T: y\r\n\r\n"),
-        format!("{SIZE};a=\"b;c\";d\r\n{BODY}\r\n0;e\r\nX-T: y\r\nContent-Length: 5\r\n\r\n"),
-        format!("0017\r\n{BODY}\r\n0000\r\n\r\n"),
-        format!("0000000000000017\r\n{BODY}\r\n0\r\n\r\n"),
-        format!("9\r\n{front}\r\ne\r\n{back}\r\n0\r\n\r\n"),
-        format!("9\r\n{front}\r\nE\r\n{back}\r\n0\r\n\r\n"),
-    ] {
-        check_runs(&server, &chunked(&body));
-    }
-    check_runs(
-        &server,
-        &execute("transfer-ENCODING:\t Chunked \r\n", &format!("{SIZE}\r\n{BODY}\r\n0\r\n\r\n")),
-    );
-}
-
-#[test]
-fn get_with_an_empty_chunked_body_works() {
-    let server = Server::start();
-    std::fs::write(server.base().join("f"), "content").unwrap();
-    let mut client = server.connect();
-    for (target, body) in [
-        ("/", health().to_string()),
-        ("/exists/f", json!({ "path": "f", "exists": true }).to_string()),
-        ("/download/f", "content".to_owned()),
-    ] {
-        client.send(
-            format!("GET {target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-                .as_bytes(),
-        );
-        let response = client.response();
-        assert_eq!(response.status, 200, "{target}");
-        let text = String::from_utf8(response.body).unwrap();
-        match serde_json::from_str::<Value>(&text) {
-            Ok(json) => assert_eq!(json, serde_json::from_str::<Value>(&body).unwrap()),
-            Err(_) => assert_eq!(text, body),
-        }
-    }
-}
-
-#[test]
-fn request_sent_byte_by_byte_parses_the_same() {
-    // HP-11, CN-16
-    let server = Server::start();
-    let body = format!("{SIZE};a=b\r\n{BODY}\r\n0\r\nX-T: y\r\n\r\n");
-    for request in [chunked(&body), execute("Content-Length: 23\r\n", BODY)] {
-        let mut client = server.connect();
-        for byte in [request.as_bytes(), LAST.as_bytes()].concat() {
-            client.send(&[byte]);
-            // Long enough for the byte to arrive alone. If several arrive together, the test is only weaker.
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        let responses = client.responses();
-        assert_eq!(responses.len(), 2, "{responses:?}");
-        responses[0].check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
-        responses[1].check(200, &health());
-        assert!(server.base().join("ran").exists());
-    }
-}
-
-#[test]
 fn request_split_at_any_offset_parses_the_same() {
     // CN-16
     let server = Server::start();
@@ -433,25 +367,6 @@ fn exactly_one_valid_host_header_is_required() {
 }
 
 #[test]
-fn pipelined_requests_keep_their_bodies_apart() {
-    // HP-25
-    let server = Server::start();
-    let echo = |word: &str, close: &str| {
-        execute(&format!("Content-Length: 20\r\n{close}"), &format!(r#"{{"command":"echo {word}"}}"#))
-    };
-    let requests = format!(
-        "{}GET / HTTP/1.1\r\nHost: x\r\n\r\n{}\r\n{}GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        echo("x", ""),
-        echo("y", ""),
-        echo("z", "Connection: close\r\n")
-    );
-    let responses = server.responses(requests.as_bytes());
-    let outputs: Vec<Value> = responses.iter().map(|response| response.json()["stdout"].clone()).collect();
-    // Requests after the one that closes the connection get no response.
-    assert_eq!(outputs, [json!("x\n"), Value::Null, json!("y\n"), json!("z\n")]);
-}
-
-#[test]
 fn unread_body_is_never_parsed_as_a_request() {
     // HP-26
     let server = Server::start();
@@ -498,21 +413,6 @@ fn check_closed_or_health(responses: &[Response], line: &str) {
         [] => {}
         [last] => last.check(200, &health()),
         more => panic!("{line}: {more:?}"),
-    }
-}
-
-#[test]
-fn body_of_a_get_is_never_parsed_as_a_request() {
-    // HP-26
-    let server = Server::start();
-    let length = SMUGGLED.len();
-    for target in ["/", "/list/", "/exists/x", "/download/x"] {
-        let request =
-            format!("GET {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{SMUGGLED}{LAST}");
-        let responses = server.responses(request.as_bytes());
-        let [first, rest @ ..] = responses.as_slice() else { panic!("{target}: no response") };
-        assert_eq!(first.status, if target == "/download/x" { 404 } else { 200 }, "{target}");
-        check_closed_or_health(rest, target);
     }
 }
 
@@ -671,25 +571,6 @@ fn query_and_fragment_are_not_part_of_the_path() {
     exists("/exists/a%3fb?c", "a?b", true);
     exists("/exists/c%23d", "c#d", true);
     assert_eq!(server.get("/download/a%3Fb").body, b"question");
-}
-
-#[test]
-fn expect_continue_gets_100_immediately() {
-    // HP-34
-    let server = Server::start();
-    let mut client = server.connect();
-    for expect in ["100-continue", "100-CONTINUE"] {
-        client.send(execute(&format!("Expect: {expect}\r\nContent-Length: {LENGTH}\r\n"), "").as_bytes());
-        let interim = client.response();
-        assert_eq!((interim.status, interim.headers.len()), (100, 0));
-        client.send(BODY.as_bytes());
-        client.response().check(200, &json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
-        std::fs::remove_file(server.base().join("ran")).unwrap();
-    }
-    client.send(execute("Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "").as_bytes());
-    assert_eq!(client.response().status, 100);
-    client.send(format!("{SIZE}\r\n{BODY}\r\n0\r\n\r\n").as_bytes());
-    assert_eq!(client.response().status, 200);
 }
 
 #[test]

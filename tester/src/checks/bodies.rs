@@ -13,6 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("a missing or non-JSON content type is 422", wrong_content_type),
     check("JSON content types are accepted in any case, with parameters", json_content_types),
     check("unknown fields are ignored", unknown_fields),
+    check("a BOM, white space, escaped keys and a null timeout are accepted", valid_spellings),
     check("a duplicate key is 422", duplicate_keys),
     check("a timeout_seconds that is not a number is 422", invalid_timeout),
     check("every escape in a JSON string is decoded", escapes),
@@ -75,8 +76,27 @@ fn json_content_types(s: &Session) -> Verdict {
 }
 
 fn unknown_fields(s: &Session) -> Verdict {
-    s.execute_json(r#"{"x":[{"y":null}],"command":"tester-no-such-program","z":1e5}"#)?
-        .expect_failure(NOT_FOUND)
+    for body in [
+        r#"{"x":[{"y":null}],"command":"tester-no-such-program","z":1e5}"#,
+        r#"{"x":{"a":1,"a":2},"command":"tester-no-such-program","y":[1e400,-0,{}]}"#,
+        r#"{"command":"tester-no-such-program","encoding":"utf-8","cwd":"/","env":{"PATH":""},"":0}"#,
+    ] {
+        s.execute_json(body)?.expect_failure(NOT_FOUND)?;
+    }
+    Ok(())
+}
+
+// JS-04
+fn valid_spellings(s: &Session) -> Verdict {
+    for body in [
+        "\u{feff}{\"command\":\"tester-no-such-program\"}",
+        " \r\n\t{ \"command\" :\n\"tester-no-such-program\" } \r\n",
+        r#"{"\u0063ommand":"tester-no-such-program"}"#,
+        r#"{"command":"tester-no-such-program","timeout_seconds":null}"#,
+    ] {
+        s.execute_json(body)?.expect_failure(NOT_FOUND)?;
+    }
+    Ok(())
 }
 
 // JS-01
@@ -103,6 +123,8 @@ fn escapes(s: &Session) -> Verdict {
         (r"./tester\u0041\/\u00e9\ud83d\ude00", "'./testerA/é😀'"),
         (r"'tester\b\f\n\r\t'", r"'tester\x08\x0c\n\r\t'"),
         (r"'\u0022\\'", r#"'"\\'"#),
+        (r#"\"tester\u0041\\t\/\""#, r"'testerA\\t/'"),
+        (r"'tester\u0020no\u000asuch'", r"'tester no\nsuch'"),
     ] {
         let ran = s.execute_json(&format!("{{\"command\":\"{name}\"}}"))?;
         ran.expect_failure(&format!("[Errno 2] No such file or directory: {decoded}"))?;

@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("a trailing slash after /execute is 404, not a redirect", no_redirect),
 ];
 
-const HEALTH: &str = r#"{"status":"ok","message":"Sandbox Runtime is active."}"#;
+pub(super) const HEALTH: &str = r#"{"status":"ok","message":"Sandbox Runtime is active."}"#;
 
 fn health_is_active(s: &Session) -> Verdict {
     s.get("/")?.expect_json(200, HEALTH)
