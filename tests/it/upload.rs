@@ -495,28 +495,6 @@ fn client_form_variants_are_accepted() {
 }
 
 #[test]
-fn chunked_upload_works_with_any_chunk_size() {
-    let server = Server::start();
-    let body = form(&[part("; name=\"file\"; filename=\"f\"", "some\r\n--B content")]);
-    for size in [1, 2, 3, 7, 64, 1000] {
-        let mut client = server.connect();
-        let head = format!(
-            "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: {TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        );
-        client.send(head.as_bytes());
-        for piece in body.as_bytes().chunks(size) {
-            client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
-        }
-        client.send(b"0\r\n\r\n");
-        check_uploaded(&client.response(), "f");
-        assert_eq!(fs::read_to_string(server.base().join("f")).unwrap(), "some\r\n--B content");
-        client.send_request("GET", "/download/f", &[], b"");
-        assert_eq!(client.response().body, b"some\r\n--B content");
-        fs::remove_file(server.base().join("f")).unwrap();
-    }
-}
-
-#[test]
 fn large_upload_is_streamed_and_blocks_no_client() {
     // UP-15, with a smaller file: 256 MiB need no more memory than none.
     let server = Server::start();

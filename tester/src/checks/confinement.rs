@@ -50,10 +50,19 @@ fn parent_in_a_name(s: &Session) -> Verdict {
 
 // CF-08
 fn nul(s: &Session) -> Verdict {
-    let file = s.file("plain", b"")?;
+    let file = s.file("folder/f", b"")?;
+    let folder = s.path("folder");
     for endpoint in ENDPOINTS {
-        s.get(&format!("/{endpoint}/{file}%00.png"))?.expect_json(403, DENIED)?;
-        s.get(&format!("/{endpoint}/%00"))?.expect_json(403, DENIED)?;
+        for path in [
+            "%00",
+            &format!("{file}%00.png"),
+            &format!("{file}%00"),
+            &format!("{folder}%00"),
+            &format!("{folder}%2ff%00"),
+            &format!("{folder}%00/f"),
+        ] {
+            s.get(&format!("/{endpoint}/{path}"))?.expect_json(403, DENIED)?;
+        }
     }
     Ok(())
 }

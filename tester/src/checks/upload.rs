@@ -38,14 +38,17 @@ fn check_round_trip(s: &Session, path: &str, content: &[u8]) -> Verdict {
     uploaded(s, path, content)?;
     let exchange = download(s, path)?;
     exchange.expect_status(200)?;
+    exchange.expect_header("Content-Length", &content.len().to_string())?;
     exchange.expect_body(content)
 }
 
 fn round_trip(s: &Session) -> Verdict {
-    let every_byte: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    let every_byte: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     check_round_trip(s, &s.path("all-bytes.bin"), &every_byte)?;
-    check_round_trip(s, &s.path("empty"), b"")?;
-    check_round_trip(s, &s.path("line-ends"), b"\r\na\r\n\r\n--\r\n")
+    for content in [&b""[..], b"\0", b"a\r\nb\n\r", b"\r\na\r\n\r\n--\r\n"] {
+        check_round_trip(s, &s.path("short"), content)?;
+    }
+    Ok(())
 }
 
 fn replacement(s: &Session) -> Verdict {
@@ -96,19 +99,23 @@ fn parent_directories(s: &Session) -> Verdict {
 }
 
 fn chunked_upload(s: &Session) -> Verdict {
-    let path = s.path("chunked.txt");
-    let part = format!("form-data; name=\"file\"; filename=\"{path}\"");
-    let body = format!("--{BOUNDARY}\r\nContent-Disposition: {part}\r\n\r\nin chunks\r\n--{BOUNDARY}--\r\n");
-    let mut client = s.client()?;
-    client
-        .send(b"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n")?;
-    client.send(format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n").as_bytes())?;
-    for piece in body.as_bytes().chunks(7) {
-        client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
+    let content = format!("some\r\n--{} content", BOUNDARY.trim_end_matches('a'));
+    for size in [1, 2, 3, 7, 64, 1000] {
+        let path = s.path(&format!("chunks-of-{size}"));
+        let part = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{path}\"");
+        let body = format!("--{BOUNDARY}\r\n{part}\r\n\r\n{content}\r\n--{BOUNDARY}--\r\n");
+        let mut client = s.client()?;
+        client.send(b"POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n")?;
+        client.send(format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n").as_bytes())?;
+        for piece in body.as_bytes().chunks(size) {
+            client.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat())?;
+        }
+        client.send(b"0\r\n\r\n")?;
+        client.response()?.expect_json(200, &message(&format!("File '{path}' uploaded successfully.")))?;
+        client.send_request(Request::new("GET", &format!("/download/{path}")))?;
+        client.response()?.expect_body(content.as_bytes())?;
     }
-    client.send(b"0\r\n\r\n")?;
-    client.response()?.expect_status(200)?;
-    download(s, &path)?.expect_body(b"in chunks")
+    Ok(())
 }
 
 // UP-10
