@@ -3,10 +3,10 @@
 //!
 //! | event | action | [`Ending`] | tests in `tests/it` |
 //! |---|---|---|---|
-//! | the process has ended, and both pipes too | respond | `Exited` or `Signaled` | `ending` |
+//! | the process has ended, and both pipes too | respond | `Exited` or `Signaled` | `exit_status` |
 //! | the process has ended, a background process holds a pipe | drain for a short grace, leave the pipe to [`Background`](super::Background), respond | the same | `background` |
 //! | both pipes have ended, the process runs on | wait for the process | (none) | `execute`, `timeout` |
-//! | the process is stopped | wait, since a stopped process has not ended | (none) | `ending`, `timeout` |
+//! | the process is stopped | wait, since a stopped process has not ended | (none) | `exit_status`, `timeout` |
 //! | output never ceases | the sink bounds it; the clock is checked all the same | (none) | `output`, `timeout` |
 //! | the sink pauses | leave the pipe unread until the sink is flushed | (none) | `streaming` |
 //! | the deadline passes | [kill](super::kill), drain for a short grace, respond | `TimedOut` | `timeout`, `tree` |

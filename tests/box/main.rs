@@ -6,8 +6,8 @@
 
 mod container;
 
+mod exhaustion;
 mod files;
 mod filters;
 mod pid1;
-mod scarcity;
 mod soak;
