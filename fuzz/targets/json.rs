@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_runtime::api::compat::wire::{ExecuteRequest, ExecuteResponse, Location, execute_begins};
+use sandbox_runtime::api::compat::wire::{ExecuteRequest, ExecuteResponse, Location, begin_execute};
 use sandbox_runtime::json::escape::push_escaped;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -44,7 +44,8 @@ fuzz_target!(|input: &[u8]| {
 fn check_response(output: &[u8]) {
     let (first, second) = output.split_at(output.len() / 2);
     let response = |stdout: &[&[u8]], streamed: &[u8]| {
-        let mut json = execute_begins();
+        let mut json = Vec::new();
+        begin_execute(&mut json).unwrap();
         push_escaped(streamed, &mut json);
         let stderr = &[first, second];
         let response = ExecuteResponse { stdout, stderr, exit_code: -9, timed_out: false, truncated: true };

@@ -13,12 +13,13 @@ pub trait Transmit {
     /// Sends a complete response.
     fn send(&mut self, response: Response);
 
-    /// Sends a part of the body, all of it, and before the first part this head. It never blocks: bytes that
-    /// the connection does not take now are pending. An empty part sends the head alone.
+    /// Sends a part of the body, all of it, and before the first part the head that this function makes. It
+    /// never blocks: bytes that the connection does not take now are pending. An empty part sends the head
+    /// alone.
     ///
     /// # Errors
     /// The client has disconnected.
-    fn push(&mut self, head: &ResponseHead, part: &[u8]) -> io::Result<()>;
+    fn push(&mut self, head: fn() -> ResponseHead, part: &[u8]) -> io::Result<()>;
 
     /// Sends as much of the pending bytes as the connection takes now.
     ///
@@ -67,7 +68,7 @@ impl<'a> Responder<'a> {
 
     /// A response whose body is produced while it is sent, with this head. Nothing is sent before the first
     /// [`push`](BodyWriter::push).
-    pub fn stream(self, head: ResponseHead) -> BodyWriter<'a> {
+    pub fn stream(self, head: fn() -> ResponseHead) -> BodyWriter<'a> {
         BodyWriter { transmit: self.0, head, has_begun: false }
     }
 }
@@ -76,7 +77,7 @@ impl<'a> Responder<'a> {
 #[must_use]
 pub struct BodyWriter<'a> {
     transmit: &'a mut dyn Transmit,
-    head: ResponseHead,
+    head: fn() -> ResponseHead,
     has_begun: bool,
 }
 
@@ -90,7 +91,7 @@ impl<'a> BodyWriter<'a> {
     /// Sends a part without blocking. An empty part sends the head alone.
     pub fn push(&mut self, part: &[u8]) -> Flow {
         self.has_begun = true;
-        let pushed = self.transmit.push(&self.head, part);
+        let pushed = self.transmit.push(self.head, part);
         self.flow(&pushed)
     }
 

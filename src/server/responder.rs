@@ -94,6 +94,12 @@ impl<'a> OutgoingResponse<'a> {
         }
     }
 
+    /// The bytes of a head without a length.
+    fn begin(&mut self, head: &ResponseHead) -> Vec<u8> {
+        self.status = Some(head.status);
+        head.encode_early(self.head.version, self.head.persistence)
+    }
+
     fn framing(&self) -> Framing {
         match self.head.version {
             Version::Http10 => Framing::UntilClose,
@@ -119,11 +125,8 @@ impl Transmit for OutgoingResponse<'_> {
         self.outcome = Some(self.write(&response, persistence).map(|()| close));
     }
 
-    fn push(&mut self, head: &ResponseHead, part: &[u8]) -> io::Result<()> {
-        let head = match self.status.replace(head.status) {
-            None => head.encode_early(self.head.version, self.head.persistence),
-            Some(_) => Vec::new(),
-        };
+    fn push(&mut self, head: fn() -> ResponseHead, part: &[u8]) -> io::Result<()> {
+        let head = if self.status.is_none() { self.begin(&head()) } else { Vec::new() };
         let (before, after) = self.framing().frame(part.len());
         let pieces = [&head, before.as_bytes(), part, after];
         let mut sent = 0;

@@ -27,7 +27,7 @@ pub(super) fn execute(
     };
     let (timeout_seconds, timeout) = timeout(sandbox, timeout_seconds);
     let deadline = Deadline::after(request.received, timeout);
-    let mut sink = ExecuteSink::new(responder.stream(errors::executed()), &sandbox.limits);
+    let mut sink = ExecuteSink::new(responder.stream(errors::executed), &sandbox.limits);
     let result = run(sandbox, &command, deadline, timeout_seconds, &mut sink);
     sink.finish(result.unwrap_or_else(|message| failed(format!("{PREFIX}{message}"))))
 }

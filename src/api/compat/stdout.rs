@@ -93,7 +93,8 @@ impl<'a> ExecuteSink<'a> {
         self.json.clear();
         if !self.has_streamed {
             self.has_streamed = true;
-            self.json.extend_from_slice(&wire::execute_begins());
+            // Writing to memory cannot fail.
+            let _infallible = wire::begin_execute(&mut self.json);
         }
         if !self.is_draining {
             self.stream_above_bytes = 0;
@@ -243,7 +244,7 @@ impl Output {
 impl Stream for Output {
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         if !self.has_streamed {
-            out.write_all(&wire::execute_begins())?;
+            wire::begin_execute(out)?;
         }
         let Self { stdout, stderr, omissions: [stdout_omission, stderr_omission], result, .. } = self;
         let response = wire::ExecuteResponse {

@@ -124,8 +124,11 @@ fn positive_number(value: Option<Value>) -> Result<Option<f64>, Invalid> {
 
 /// The beginning of the response to `POST /execute`. Standard output may follow in parts before the rest of
 /// the response is known ([`ExecuteResponse::write_rest`]).
-pub fn execute_begins() -> Vec<u8> {
-    to_bytes(|value| value.object()?.field("stdout")?.begin_string().map(drop))
+///
+/// # Errors
+/// Those of `out`.
+pub fn begin_execute(out: &mut dyn io::Write) -> io::Result<()> {
+    ValueWriter::new(out).object()?.field("stdout")?.begin_string().map(drop)
 }
 
 /// The response to `POST /execute`. The flags are present only if true.
@@ -140,7 +143,7 @@ pub struct ExecuteResponse<'a> {
 }
 
 impl ExecuteResponse<'_> {
-    /// Writes the rest, after [`execute_begins`] and the streamed parts.
+    /// Writes the rest, after [`begin_execute`] and the streamed parts.
     ///
     /// # Errors
     /// Those of `out`.
@@ -297,7 +300,8 @@ mod tests {
             truncated: false,
         };
         let json = |response: &ExecuteResponse<'_>| {
-            let mut json = execute_begins();
+            let mut json = Vec::new();
+            begin_execute(&mut json).unwrap();
             response.write_rest(&mut json).unwrap();
             String::from_utf8(json).unwrap()
         };
