@@ -5,13 +5,14 @@
 //! blocks nor dies of SIGPIPE, and reaps the children. The number of pipes is bounded: past the limit the
 //! oldest is closed.
 
+use super::locked;
 use super::throttle::Throttle;
 use crate::sys::poll::{PollFd, pipe, poll, read};
 use crate::sys::process::{Pid, reap};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The interval at which a child that has not ended yet is checked.
@@ -111,9 +112,4 @@ impl Background {
         let surplus = held.pipes.len().saturating_sub(self.max_pipes);
         held.pipes.drain(..surplus);
     }
-}
-
-/// A panic elsewhere cannot leave a list or an `Option` half changed, so a poisoned lock is usable.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

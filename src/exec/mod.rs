@@ -38,7 +38,7 @@ use pump::Pump;
 use spawn::Spawner;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use throttle::Throttle;
 
@@ -171,11 +171,17 @@ impl Runner {
 
     /// Kills every command that runs, now and from now on.
     pub fn stop(&self) {
-        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(locked(&self.stop).take());
     }
 
     /// Background processes' pipes; one thread must drain them.
     pub fn background(&self) -> &Background {
         &self.background
     }
+}
+
+/// No panic can leave a value that is guarded in this folder (a list, a number, an `Option`) half changed, so
+/// a poisoned lock is usable.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

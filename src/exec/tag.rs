@@ -7,13 +7,14 @@
 //! lock. Numbers are used in turn, and never by two executions at once. A matching number alone is not
 //! sufficient (see [`kill`](super::kill)).
 
+use super::locked;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The variable that holds the id of the execution.
 pub(super) const VARIABLE: &str = "SANDBOX_EXECUTION_ID";
@@ -48,11 +49,6 @@ impl Drop for Number {
     fn drop(&mut self) {
         locked(&self.in_use).remove(&self.filter);
     }
-}
-
-/// The guarded values are plain numbers, which a panic cannot leave half changed.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Issues tags.

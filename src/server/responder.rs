@@ -77,7 +77,7 @@ impl<'a> OutgoingResponse<'a> {
         match &response.payload {
             Payload::Empty => self.wire.write([&head], &mut allowance),
             Payload::Bytes(bytes) => self.wire.write([&head, bytes], &mut allowance),
-            Payload::Stream(stream) => self.write_stream(head, stream.as_ref()),
+            Payload::Stream(stream) => self.write_stream(head, stream.as_ref(), &mut allowance),
             Payload::File { file, offset, length } => {
                 self.wire.write_file(&head, file, *offset, *length, &mut allowance)
             }
@@ -85,9 +85,13 @@ impl<'a> OutgoingResponse<'a> {
     }
 
     /// Writes the rest of a body of unknown length, and before it these bytes.
-    fn write_stream(&self, before: Vec<u8>, stream: &dyn Stream) -> Result<(), Fault> {
-        let mut allowance = Allowance::new(self.limits);
-        let mut out = ChunkWriter::new(self.wire, &mut allowance, self.framing(), before);
+    fn write_stream(
+        &self,
+        before: Vec<u8>,
+        stream: &dyn Stream,
+        allowance: &mut Allowance,
+    ) -> Result<(), Fault> {
+        let mut out = ChunkWriter::new(self.wire, allowance, self.framing(), before);
         match stream.write_to(&mut out) {
             Ok(()) => out.finish(),
             Err(error) => Err(out.fault.take().unwrap_or(Fault::Broken(error))),
@@ -157,7 +161,8 @@ impl Transmit for OutgoingResponse<'_> {
 
     fn finish(&mut self, rest: &dyn Stream) {
         let pending = std::mem::take(&mut self.pending).into();
-        self.outcome = Some(self.write_stream(pending, rest).map(|()| self.close_after_stream()));
+        let written = self.write_stream(pending, rest, &mut Allowance::new(self.limits));
+        self.outcome = Some(written.map(|()| self.close_after_stream()));
     }
 
     fn connection(&self) -> BorrowedFd<'_> {

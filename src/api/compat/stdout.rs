@@ -27,10 +27,10 @@ pub(super) struct ExecuteSink<'a> {
     writer: BodyWriter<'a>,
     stdout: Capture,
     stderr: Capture,
-    /// Standard output is streamed as soon as more than this is pending.
-    stream_above_bytes: usize,
-    /// The same during the drain.
-    drain_above_bytes: usize,
+    /// Streaming begins when more than this is pending.
+    buffer_bytes: usize,
+    /// During the drain, only what exceeds this is streamed.
+    drain_buffer_bytes: usize,
     /// Whether a part of standard output has been streamed.
     has_streamed: bool,
     is_draining: bool,
@@ -45,9 +45,9 @@ impl<'a> ExecuteSink<'a> {
             writer,
             stdout: Capture::new(limits.output_bytes),
             stderr: Capture::new(Some(limits.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES))),
-            stream_above_bytes: limits.buffer_bytes,
+            buffer_bytes: limits.buffer_bytes,
             // Limited output fits into memory as a whole.
-            drain_above_bytes: match limits.output_bytes {
+            drain_buffer_bytes: match limits.output_bytes {
                 Some(_) => usize::MAX,
                 None => limits.buffer_bytes.saturating_add(DRAIN_BUFFER_BYTES),
             },
@@ -85,7 +85,12 @@ impl<'a> ExecuteSink<'a> {
     }
 
     fn is_due(&self) -> bool {
-        self.stdout.pending().len() > self.stream_above_bytes
+        let may_be_pending = match (self.is_draining, self.has_streamed) {
+            (true, _) => self.drain_buffer_bytes,
+            (false, true) => 0,
+            (false, false) => self.buffer_bytes,
+        };
+        self.stdout.pending().len() > may_be_pending
     }
 
     /// Streams the first bytes that are pending.
@@ -95,9 +100,6 @@ impl<'a> ExecuteSink<'a> {
             self.has_streamed = true;
             // Writing to memory cannot fail.
             let _infallible = wire::begin_execute(&mut self.json);
-        }
-        if !self.is_draining {
-            self.stream_above_bytes = 0;
         }
         push_escaped(self.stdout.pending().split_at(count).0, &mut self.json);
         self.stdout.streamed(count);
@@ -110,12 +112,14 @@ impl<'a> ExecuteSink<'a> {
         let must_wait = !self.is_draining || self.is_due();
         if must_wait && self.writer.has_pending() && self.stdout.is_in_head() {
             Flow::Pause
-        } else if self.stdout.is_omitting() {
-            Flow::Discard
         } else {
-            Flow::Continue
+            capture_flow(&self.stdout)
         }
     }
+}
+
+fn capture_flow(capture: &Capture) -> Flow {
+    if capture.is_omitting() { Flow::Discard } else { Flow::Continue }
 }
 
 impl Sink for ExecuteSink<'_> {
@@ -127,7 +131,7 @@ impl Sink for ExecuteSink<'_> {
             }
             Channel::Stderr => {
                 self.stderr.push(bytes);
-                if self.stderr.is_omitting() { Flow::Discard } else { Flow::Continue }
+                capture_flow(&self.stderr)
             }
         }
     }
@@ -161,7 +165,6 @@ impl Sink for ExecuteSink<'_> {
 
     fn ended(&mut self) {
         self.is_draining = true;
-        self.stream_above_bytes = self.drain_above_bytes;
     }
 
     fn watch(&self) -> Option<Watch<'_>> {
