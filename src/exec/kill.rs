@@ -8,7 +8,7 @@
 use super::procfs::{Process, is_own_thread, newest_pid, pids};
 use super::tag::{Tag, VARIABLE};
 use crate::deadline::Deadline;
-use crate::sys::process::{Pid, kill_group, kill_if, send_to_group};
+use crate::sys::process::{Pid, kill_group, send_if, send_to_group};
 use crate::sys::signals::Signal;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -31,22 +31,32 @@ const NEWEST: i32 = 4;
 
 /// Kills until a pass finds no target. The child must not be reaped yet. Returns targets that are children of
 /// this process although it did not start them (clone(2), `CLONE_PARENT`); they must be reaped.
+///
+/// Targets are stopped first, and killed only when a pass finds no new one. A stopped process starts nothing,
+/// keeps its children, and still counts towards a limit of processes. Each one that is killed while others
+/// run makes room for another.
 pub(super) fn kill_descendants(child: Pid, tag: &Tag) -> HashSet<Pid> {
-    // A stopped process starts nothing and does not end, so everything below it can be found through it.
     send_to_group(child, Signal::STOP);
     let until = Deadline::within(LONGEST_SEARCH);
     let started = Process::read(child).map_or(0, |child| child.started);
     let is_tagged = |process: &Process| process.started >= started && has_tag(process, tag);
-    let (mut known, mut siblings) = (HashSet::new(), HashSet::new());
+    let (mut known, mut siblings, mut stopped) = (HashSet::new(), HashSet::new(), HashSet::new());
     let mut misses = 0;
     loop {
         let pids = pids();
         let all: Vec<Process> =
             pids.iter().copied().filter_map(Process::read).filter(Process::is_alive).collect();
         let targets = targets(&all, child, is_tagged);
-        kill_group(child);
-        kill(&all, &targets);
         siblings.extend(targets.iter().filter(|it| it.pid != child && is_own_child(it)).map(|it| it.pid));
+        let is_new = |it: &&Process| it.group != Some(child) && !stopped.contains(&(it.pid, it.started));
+        let new: Vec<&Process> = targets.iter().copied().filter(is_new).collect();
+        if !new.is_empty() && !until.has_passed() {
+            send(Signal::STOP, &all, &targets, &new);
+            stopped.extend(new.iter().map(|it| (it.pid, it.started)));
+            continue;
+        }
+        kill_group(child);
+        send(Signal::KILL, &all, &targets, &targets);
         let alive: HashSet<Pid> = all.iter().map(|process| process.pid).collect();
         let has_missed = pids.iter().any(|pid| !known.contains(pid) && !alive.contains(pid));
         known.extend(pids);
@@ -66,7 +76,7 @@ fn kill_newest(is_tagged: impl Fn(&Process) -> bool) {
         let Some(newest) = newest_pid() else { return std::thread::sleep(PAUSE) };
         for seen in (newest - NEWEST..=newest).rev().filter_map(Pid::new).filter_map(Process::read) {
             if seen.is_alive() && is_tagged(&seen) {
-                kill_if(seen.pid, || seen.is_unchanged());
+                send_if(seen.pid, Signal::KILL, || seen.is_unchanged());
             }
         }
     }
@@ -138,20 +148,20 @@ fn filter(process: &Process) -> Option<u16> {
     u16::from_str_radix(filter.trim(), 16).ok()
 }
 
-/// Kills whole process groups where a group has only targets, so that processes that are being forked are
-/// included.
-fn kill(all: &[Process], targets: &[&Process]) {
-    let is_target = |process: &Process| targets.iter().any(|target| target.pid == process.pid);
-    let mut unrelated = HashSet::new();
-    unrelated.extend(all.iter().filter(|process| !is_target(process)).map(|process| process.group));
-    for target in targets {
-        match target.group {
-            Some(group) if !unrelated.contains(&target.group) => {
-                if target.is_unchanged() {
-                    kill_group(group);
+/// Sends a signal to some of the targets: to whole process groups where a group has only targets, so that
+/// processes that are being forked are included.
+fn send(signal: Signal, all: &[Process], targets: &[&Process], to: &[&Process]) {
+    let targets: HashSet<Pid> = targets.iter().map(|target| target.pid).collect();
+    let unrelated = all.iter().filter(|process| !targets.contains(&process.pid));
+    let unrelated: HashSet<Option<Pid>> = unrelated.map(|process| process.group).collect();
+    for process in to {
+        match process.group {
+            Some(group) if !unrelated.contains(&process.group) => {
+                if process.is_unchanged() {
+                    send_to_group(group, signal);
                 }
             }
-            _ => kill_if(target.pid, || target.is_unchanged()),
+            _ => send_if(process.pid, signal, || process.is_unchanged()),
         }
     }
 }

@@ -119,9 +119,9 @@ pub fn kill_group(group: Pid) {
     send_to_group(group, Signal::KILL);
 }
 
-/// Kills a process (SIGKILL) if it is still the intended one. The predicate runs while a pidfd holds the
-/// process, so it is asked about exactly the process that is then killed.
-pub fn kill_if(pid: Pid, is_target: impl FnOnce() -> bool) {
+/// Sends a signal to a process if it is still the intended one. The predicate runs while a pidfd holds the
+/// process, so it is asked about exactly the process that then gets the signal.
+pub fn send_if(pid: Pid, signal: Signal, is_target: impl FnOnce() -> bool) {
     let held = pidfd(pid);
     if !is_target() {
         return;
@@ -132,7 +132,7 @@ pub fn kill_if(pid: Pid, is_target: impl FnOnce() -> bool) {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
                 held.as_raw_fd(),
-                libc::SIGKILL,
+                signal.number(),
                 std::ptr::null::<()>(),
                 0,
             )
@@ -140,6 +140,6 @@ pub fn kill_if(pid: Pid, is_target: impl FnOnce() -> bool) {
         // It has ended, or the number is a thread's.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL | libc::ENOENT)) => {}
         // Without pidfds the pid could be reused between predicate and signal; that risk remains.
-        Err(_) => drop(send(pid, Signal::KILL)),
+        Err(_) => drop(send(pid, signal)),
     }
 }
