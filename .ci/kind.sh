@@ -43,6 +43,14 @@ s/livenessProbe:/livelinessProbe:/
 s/automountServiceAccountToken: false/automountServiceAccountToken: true/
 s/podTemplate:/podTemplates:/
 END
+    detects manifests.py sandbox-persistent.yaml <<'END'
+s/metadata: { name: workspace }/metadata: { name: work }/
+s/accessModes:/accesModes:/
+s/storage: 1Gi/storage: large/
+s/volumeClaimTemplates:/volumeClaimTemplate:/
+s/operatingMode: Running/operatingMode: Paused/
+/fsGroup: 1000/d
+END
     policies
     echo 'every broken file was detected'
 }

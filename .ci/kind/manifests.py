@@ -24,13 +24,27 @@ def documents(path):
         return [document for document in yaml.safe_load_all(file) if document]
 
 
+def claims_of(document):
+    """The volume claims that the controller creates for an object, named after the object too."""
+    name = document["metadata"]["name"]
+    for template in document.get("spec", {}).get("volumeClaimTemplates", []):
+        claimed = template["metadata"]["name"]
+        metadata = {**template["metadata"], "name": f"{claimed}-{name}"}
+        yield claimed, {**template, "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+
+
 def pod_of(document):
     """The pod that the controller creates from an object with a pod template. None for other objects."""
     template = document.get("spec", {}).get("podTemplate")
     if template is None:
         return None
     metadata = {"name": document["metadata"]["name"], **template.get("metadata", {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    volumes = {volume["name"]: volume for volume in template["spec"].get("volumes", [])}
+    for name, claim in claims_of(document):
+        source = {"claimName": claim["metadata"]["name"]}
+        volumes[name] = {"name": name, "persistentVolumeClaim": source}
+    spec = {**template["spec"], "volumes": list(volumes.values())}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def core(document):
@@ -100,9 +114,22 @@ def hardened(pod):
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             if probe not in container:
                 yield f"{container['name']} has no {probe}"
-    for volume in spec.get("volumes", []):
+    for volume in spec["volumes"]:
         if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]:
             yield f"volume {volume['name']} has no size limit"
+
+
+def mounted(pod):
+    """Volumes and mounts that do not belong together, which only an API server would reject."""
+    spec = pod["spec"]
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    containers = spec.get("initContainers", []) + spec["containers"]
+    mounts = {mount["name"] for container in containers for mount in container.get("volumeMounts", [])}
+    for name in mounts ^ volumes:
+        yield f"{name} is not both a volume and mounted"
+    claimed = any("persistentVolumeClaim" in volume for volume in spec["volumes"])
+    if claimed and "fsGroup" not in spec.get("securityContext", {}):
+        yield "a claimed volume may not be writable: fsGroup is not set"
 
 
 def strict(schema):
@@ -168,7 +195,10 @@ def check(document, schemas):
         violations += core(document)
     if pod := pod_of(document):
         checks += ["pod", "restricted", "hardened"]
-        violations += [*core(pod), *restricted(pod), *hardened(pod)]
+        violations += [*core(pod), *restricted(pod), *hardened(pod), *mounted(pod)]
+        for _, claim in claims_of(document):
+            checks.append("claim")
+            violations += core(claim)
     return checks, violations
 
 

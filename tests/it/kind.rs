@@ -7,8 +7,13 @@ use std::fs;
 use std::path::Path;
 
 /// The manifests that contain a pod.
-const PODS: [&str; 4] =
-    ["sandbox.yaml", "template.yaml", "inject-init-container.yaml", "inject-image-volume.yaml"];
+const PODS: [&str; 5] = [
+    "sandbox.yaml",
+    "sandbox-persistent.yaml",
+    "template.yaml",
+    "inject-init-container.yaml",
+    "inject-image-volume.yaml",
+];
 
 #[test]
 fn images_have_this_version() {
@@ -101,6 +106,19 @@ fn the_binary_path_matches_the_image_and_install() {
 fn pooled_and_direct_sandboxes_have_the_same_pod() {
     let pod = |file| manifest(file).split_once("  podTemplate:").unwrap().1.to_owned();
     assert_eq!(pod("sandbox.yaml"), pod("template.yaml"));
+}
+
+#[test]
+fn persistent_sandbox_has_the_same_pod_but_the_volume() {
+    let pod = |file| manifest(file).split_once("  podTemplate:").unwrap().1.to_owned();
+    let persistent = pod("sandbox-persistent.yaml");
+    let (persistent, claims) = persistent.split_once("  volumeClaimTemplates:").unwrap();
+    let group = "        fsGroup: 1000\n";
+    let policy = "        fsGroupChangePolicy: OnRootMismatch\n";
+    let volume = "        - name: workspace\n          emptyDir: { sizeLimit: 1Gi }\n";
+    let expected = pod("sandbox.yaml").replace(group, &format!("{group}{policy}")).replace(volume, "");
+    assert_eq!(persistent, expected);
+    assert!(claims.contains("metadata: { name: workspace }"), "{claims}");
 }
 
 #[test]
