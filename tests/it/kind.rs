@@ -139,6 +139,18 @@ fn references_between_manifests_resolve() {
     }
 }
 
+#[test]
+fn documented_versions_are_those_of_the_script() {
+    let script = read("run-test-kind.sh");
+    for (variable, software) in [("CONTROLLER_VERSION", "Go router"), ("SDK_VERSION", "Python SDK")] {
+        let (_, after) = script.split_once(&format!("\n{variable}=")).unwrap();
+        let version = after.split_whitespace().next().unwrap();
+        for document in ["README.md", "docs/kubernetes.md"] {
+            assert!(read(document).contains(&format!("{software} {version}")), "{document}: {software}");
+        }
+    }
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
