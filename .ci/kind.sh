@@ -27,8 +27,10 @@ detects() { # CHECK FILE OTHER-FILE...
 }
 
 manifests() {
+    local edits job jobs=()
     "$python" .ci/kind/manifests.py kind/*.yaml
-    detects manifests.py inject-init-container.yaml <<'END'
+    "$python" .ci/kind/policies.py kind/*.yaml
+    detects manifests.py inject-init-container.yaml <<'END' & jobs+=($!)
 s/runAsNonRoot: true/runAsNonRoot: false/
 s/runAsUser: 1000/runAsUser: 0/
 s/runAsGroup:/runAsGruop:/
@@ -43,7 +45,7 @@ s/livenessProbe:/livelinessProbe:/
 s/automountServiceAccountToken: false/automountServiceAccountToken: true/
 s/podTemplate:/podTemplates:/
 END
-    detects manifests.py sandbox-persistent.yaml <<'END'
+    detects manifests.py sandbox-persistent.yaml <<'END' & jobs+=($!)
 s/metadata: { name: workspace }/metadata: { name: work }/
 s/accessModes:/accesModes:/
 s/storage: 1Gi/storage: large/
@@ -51,13 +53,6 @@ s/volumeClaimTemplates:/volumeClaimTemplate:/
 s/operatingMode: Running/operatingMode: Paused/
 /fsGroup: 1000/d
 END
-    policies
-    echo 'every broken file was detected'
-}
-
-policies() {
-    local edits
-    "$python" .ci/kind/policies.py kind/*.yaml
     edits=$(
         cat <<'END'
 /- namespaceSelector/{n;s/  podSelector/- podSelector/;}
@@ -78,7 +73,7 @@ s/{ protocol: TCP, port: 8888 }/{ protocol: TCP }/
 s/protocol: TCP, port: 8888/protocol: UDP, port: 8888/
 END
     )
-    detects policies.py networkpolicy.yaml kind/sandbox.yaml <<END
+    detects policies.py networkpolicy.yaml kind/sandbox.yaml <<END & jobs+=($!)
 $edits
 s/^  # To allow .*/  egress: [{}]/
 s/^  # To allow .*/  egress: [{ ports: [{ protocol: UDP, port: 53 }] }]/
@@ -87,13 +82,20 @@ s/policyTypes: .*/policyTypes: [Ingress]/
 s/name: sandbox-runtime }/name: sandbox }/
 s/  #           except: .*10.0.0.0\/8, /  #           except: [/
 END
-    detects policies.py template.yaml kind/sandbox.yaml <<END
+    detects policies.py template.yaml kind/sandbox.yaml <<END & jobs+=($!)
 $edits
 s/^    # No egress rules.*/    egress: [{}]/
 s/^    # No egress rules.*/    egress: [{ to: [{ namespaceSelector: {} }] }]/
 s/networkPolicyManagement: Managed/networkPolicyManagement: Unmanaged/
 s/  networkPolicy:/  networkPolice:/
 END
+    if [ -e kind/tester.yaml ]; then
+        detects policies.py tester.yaml kind/sandbox.yaml kind/networkpolicy.yaml <<'END' & jobs+=($!)
+s/sandbox-router/sandbox-tester/
+END
+    fi
+    for job in "${jobs[@]}"; do wait "$job"; done
+    echo 'every broken file was detected'
 }
 
 script() {

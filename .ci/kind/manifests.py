@@ -21,7 +21,8 @@ CRDS = pathlib.Path(__file__).parents[2] / "tests/conformance/k8s/crds"
 
 def documents(path):
     with open(path, encoding="utf-8") as file:
-        return [document for document in yaml.safe_load_all(file) if document]
+        # The loader in C: the definitions are large.
+        return [document for document in yaml.load_all(file, yaml.CSafeLoader) if document]
 
 
 def claims_of(document):
@@ -34,8 +35,8 @@ def claims_of(document):
 
 
 def pod_of(document):
-    """The pod that the controller creates from an object with a pod template. None for other objects."""
-    template = document.get("spec", {}).get("podTemplate")
+    """The pod that a controller creates from an object with a pod template. None for other objects."""
+    template = document.get("spec", {}).get("template" if document["kind"] == "Job" else "podTemplate")
     if template is None:
         return None
     metadata = {"name": document["metadata"]["name"], **template.get("metadata", {})}
@@ -110,13 +111,18 @@ def hardened(pod):
         for bound in ("requests", "limits"):
             if {"cpu", "memory", "ephemeral-storage"} - set(container.get("resources", {}).get(bound, {})):
                 yield f"{name} has incomplete resource {bound}"
-    for container in spec["containers"]:
+    for container in spec["containers"] if serves(spec) else []:
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             if probe not in container:
                 yield f"{container['name']} has no {probe}"
     for volume in spec["volumes"]:
         if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]:
             yield f"volume {volume['name']} has no size limit"
+
+
+def serves(spec):
+    """Whether the pod runs until it is deleted. One that ends by itself needs no probes."""
+    return spec.get("restartPolicy", "Always") == "Always"
 
 
 def mounted(pod):
