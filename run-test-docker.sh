@@ -237,15 +237,15 @@ END
 SWITCHES=(keep) VALUED=(toolbox builder)
 keep='' toolbox='' builder=''
 
-# Each option sets the variable of its name.
+# Each option sets the variable of its name, with "_" for "-".
 parse_options() {
     local name
     while [ $# != 0 ]; do
-        name=${1#--}
+        name=${1#--} name=${name//-/_}
         if [ "$1" = --help ] || [ "$1" = -h ]; then
             usage
             exit
-        elif [[ ! $1 =~ ^--[a-z]+$ ]]; then
+        elif [[ ! $1 =~ ^--[a-z-]+$ ]]; then
             bad_usage
         elif [[ " ${SWITCHES[*]} " == *" $name "* ]]; then
             printf -v "$name" yes

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the image on a real cluster: creates a kind cluster, installs the agent-sandbox controller, loads
-# the image, applies kind/, runs the tester against the sandbox, claims another sandbox from a warm pool
-# and removes everything. Needs Docker, kind, kubectl and curl.
+# the images, applies kind/, runs the tester as a Job against the sandbox, uses the sandbox through a
+# port-forward, claims another one from a warm pool and removes everything.
+# Needs Docker, kind, kubectl and curl.
 set -euo pipefail
 
 # The checksum of the controller's manifest is not pinned yet. Each run prints the one it downloaded.
@@ -11,6 +12,7 @@ CONTROLLER_URL+=/sandbox-with-extensions.yaml
 CONTROLLER_SHA256=''
 CONTROLLER_NAMESPACE=agent-sandbox-system
 CONTROLLER=deployment/agent-sandbox-controller
+CONTROLLER_LABEL=app=agent-sandbox-controller # of its Deployment and its pods
 CRDS=(
     customresourcedefinition/sandboxes.agents.x-k8s.io
     customresourcedefinition/sandboxclaims.extensions.agents.x-k8s.io
@@ -21,7 +23,11 @@ CRDS=(
 SANDBOX=sandboxes.agents.x-k8s.io
 CLAIM=sandboxclaims.extensions.agents.x-k8s.io
 POOL=sandboxwarmpools.extensions.agents.x-k8s.io
+RUNTIME_CLASS=runtimeclasses.node.k8s.io
+JOB=job/tester
+JOB_LABEL=job-name=tester # Kubernetes adds it to the pods of a Job
 SDK_VERSION=1.0.8
+UNSCHEDULABLE_SECONDS=15 # tolerated: a node that has just started is not ready
 NAMESPACE=sandbox-runtime-test # reserved for this script, which deletes it
 
 CALLER_DIRECTORY=$PWD
@@ -31,13 +37,15 @@ CALLER_DIRECTORY=$PWD
 
 usage() {
     cat <<END
-usage: run-test-kind.sh [--cluster NAME] [--keep] [--inject] [--timeout SECONDS] [--controller FILE]
-                        [--toolbox IMAGE] [--builder IMAGE]
+usage: run-test-kind.sh [--cluster NAME] [--keep] [--inject] [--runtime-class NAME] [--timeout SECONDS]
+                        [--controller FILE] [--toolbox IMAGE] [--builder IMAGE]
 
   --cluster NAME    the cluster (default: $cluster); an existing one is used and kept,
                     otherwise the script creates and deletes it
   --keep            keep the cluster and the claimed sandbox and print how to reach them
   --inject          also inject the runtime into an unmodified image (kind/inject-*.yaml; the node pulls it)
+  --runtime-class NAME
+                    run all sandboxes in this RuntimeClass of an existing cluster
   --timeout SECONDS timeout of each wait (default: $timeout)
   --controller FILE manifest of the controller (default: download $CONTROLLER_VERSION)
   --toolbox IMAGE   see run-test-docker.sh
@@ -49,10 +57,12 @@ Exit status: 0 passed; 1 failed; 64 invalid option; 69 missing prerequisite; 128
 END
 }
 
-SWITCHES=(keep inject) VALUED=(cluster timeout controller toolbox builder)
-cluster=sandbox-runtime-test timeout=180 inject='' controller=''
+SWITCHES=(keep inject) VALUED=(cluster runtime_class timeout controller toolbox builder)
+cluster=sandbox-runtime-test timeout=180 inject='' runtime_class='' controller=''
+existing=''                                             # set if the cluster is not created by this script
 created='' network='' installed='' applied='' loaded=() # for cleanup
-forwarder='' port='' pod=''
+forwardable=yes                                         # whether a port-forward reaches the sandboxes
+forwarder='' port='' pod='' problem='' job_status='' road=''
 
 cleanup() {
     local status=$?
@@ -71,7 +81,7 @@ cleanup() {
         say 'cleaning up'
         if [ -n "$created" ]; then delete_cluster; else clean_cluster; fi
     fi
-    discard rmi --force "$ID:default" "$ID:runtime" "$ID:toolbox"
+    discard rmi --force "$ID:default" "$ID:runtime" "$ID:tester" "$ID:toolbox"
     [ -z "$WORK" ] || rm -rf "$WORK"
     [ -z "$kept" ] || explain
     exit "$status"
@@ -122,11 +132,12 @@ save_diagnostics() {
     save() { # FILE ARGUMENT...
         kube --request-timeout=20s "${@:2}" >"$directory/$1" 2>&1 || true
     }
-    save objects.yaml get --output yaml "$SANDBOX,$CLAIM,$POOL,pods,networkpolicies"
-    save describe.txt describe "$SANDBOX,$CLAIM,$POOL,pods"
+    save objects.yaml get --output yaml "$SANDBOX,$CLAIM,$POOL,jobs,pods,networkpolicies"
+    save describe.txt describe "$SANDBOX,$CLAIM,$POOL,jobs,pods"
     save events.txt get events --sort-by=.lastTimestamp
     save log.txt logs "${ours[@]}" --tail=200
     save previous-log.txt logs "${ours[@]}" --previous
+    save tester-log.txt logs "$JOB" --tail=500
     save controller-log.txt logs --namespace "$CONTROLLER_NAMESPACE" "$CONTROLLER" --tail=500
     save nodes.txt describe nodes
     [ ! -e "$WORK/forward" ] || cp "$WORK/forward" "$directory/port-forward.txt"
@@ -142,28 +153,156 @@ check_cluster_tools() {
     check_tools
 }
 
-create_cluster() {
+# Early, so that an unusable cluster or RuntimeClass is reported before anything is built.
+find_cluster() {
     if kind get clusters 2>/dev/null | grep -qxF -- "$cluster"; then
         say "using the existing cluster $cluster"
+        existing=yes
         run kind export kubeconfig --name "$cluster" --kubeconfig "$WORK/kubeconfig" >/dev/null 2>&1 ||
             fail "cannot export the kubeconfig; to delete the cluster: kind delete cluster --name $cluster"
+    fi
+    [ -z "$runtime_class" ] || check_runtime_class
+}
+
+check_runtime_class() {
+    [ -n "$existing" ] ||
+        refuse "--runtime-class: the cluster $cluster does not exist, and this script creates no RuntimeClass"
+    run kube get "$RUNTIME_CLASS/$runtime_class" >"$WORK/output" 2>&1 && return
+    grep -q NotFound "$WORK/output" || { cat "$WORK/output" >&2 && fail "cannot look up RuntimeClasses"; }
+    refuse "the cluster $cluster has no RuntimeClass $runtime_class; it has:" \
+        "$(kube get "$RUNTIME_CLASS" --output 'jsonpath={.items[*].metadata.name}')"
+}
+
+# The debug build compiles faster.
+build_tester() {
+    local out=${CARGO_TARGET_DIR:-target} profile=debug
+    if [ -z "$builder" ]; then
+        run cargo build --locked --target-dir "$out" --target "$TARGET" --package tester
     else
+        out=target/builder profile=release # build_in_container has built it
+    fi
+    install -m 0555 "$out/$TARGET/$profile/tester" "$WORK/tester"
+    build_image "$ID:tester" --target tester --build-arg BINARY=tester
+}
+
+refuse() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 69
+}
+
+create_cluster() {
+    if [ -z "$existing" ]; then
         say "creating the cluster $cluster"
         docker network inspect kind >/dev/null 2>&1 || network=new
         created=yes
         run kind create cluster --name "$cluster" --kubeconfig "$WORK/kubeconfig" --wait "${timeout}s" \
             >"$WORK/output" 2>&1 || { cat "$WORK/output" >&2 && fail 'kind could not create the cluster'; }
     fi
-    retry 'the API server does not respond' kube get --raw /readyz
+    await 'the API server does not respond' run kube get --raw /readyz
 }
 
-retry() { # MESSAGE COMMAND...
-    local deadline=$((SECONDS + timeout)) message=$1
+# Waits until a command succeeds. Its output is printed if it never does. Ends at once when an object of
+# this run, or the controller, has a failure that waiting does not repair.
+await() { # MESSAGE COMMAND...
+    local message=$1 deadline=$((SECONDS + timeout)) unschedulable_since=''
     shift
-    until run "$@" >"$WORK/output" 2>&1; do
+    until "$@" >"$WORK/output" 2>&1; do
         [ "$SECONDS" -lt "$deadline" ] || { cat "$WORK/output" >&2 && fail "$message (waited $timeout s)"; }
-        run sleep 0.5
+        check_failures
+        run sleep 0.2
     done
+}
+
+# A condition for `await`. kubectl watches the object, so a change is noticed without delay.
+met() { # CONDITION ARGUMENT...
+    run kube wait --for="$1" --timeout=1s "${@:2}"
+}
+
+# Prints each object, its conditions and its containers, in lines of fields separated by "|".
+STATE='{range .items[*]}'
+STATE+='{"object|"}{.metadata.uid}{"|"}{.kind}{"|"}{.metadata.name}{"|"}{.metadata.namespace}{"\n"}'
+STATE+='{"event|"}{.involvedObject.uid}{"|"}{.reason}{"|"}{.message}{"\n"}'
+STATE+='{range .status.conditions[*]}'
+STATE+='{"condition|"}{.type}{"|"}{.status}{"|"}{.reason}{"|"}{.message}{"\n"}{end}'
+for statuses in initContainerStatuses containerStatuses; do
+    STATE+="{range .status.${statuses}[*]}"
+    STATE+='{"container|"}{.name}{"|"}{.state.waiting.reason}{"|"}{.state.waiting.message}{"\n"}{end}'
+done
+STATE+='{end}'
+
+print_state() { # ARGUMENT...
+    # The objects or their definitions may not exist yet.
+    run kube --request-timeout=20s get "$@" --output "jsonpath=$STATE" 2>/dev/null || true
+}
+
+check_failures() {
+    local object namespace unschedulable='' line a b c d
+    local -A objects=()
+    {
+        print_state --namespace "$CONTROLLER_NAMESPACE" --selector "$CONTROLLER_LABEL" deployments,pods
+        print_state "jobs,pods,$SANDBOX,$CLAIM,events"
+    } >"$WORK/state"
+    while IFS='|' read -r line a b c d; do
+        case $line in
+        object) object=${b,,}/$c namespace=$d objects[$a]=$object ;;
+        event) # after the objects; those of an earlier run have other uids
+            object=${objects[${a:-none}]-}
+            [ -z "$object" ] || check_event "$b" "$c${d:+|$d}"
+            ;;
+        condition)
+            ! refusal "$d" || give_up "$d"
+            [ "$a $b" != 'PodScheduled False' ] || unschedulable="$object is not scheduled: $d"
+            ;;
+        container) check_container "$a" "$b" "$c${d:+|$d}" ;;
+        esac
+    done <"$WORK/state"
+    check_scheduling
+}
+
+# Whether the API server refused to create a pod: a quota, a limit or Pod Security. Soon after the creation of
+# a namespace the message may be that its service account does not exist yet.
+refusal() { # MESSAGE
+    [[ $1 == *' is forbidden: '* && $1 != *'error looking up service account'* ]]
+}
+
+check_event() { # REASON MESSAGE
+    case $1 in
+    FailedCreate) ! refusal "$2" || give_up "$2" ;;
+    FailedCreatePodSandBox) # the RuntimeClass has a handler that the node lacks
+        [[ $2 != *'no runtime for '* ]] || give_up "$2"
+        ;;
+    esac
+}
+
+check_container() { # NAME REASON MESSAGE
+    case $2 in
+    ErrImagePull | ImagePullBackOff | InvalidImageName | ErrImageNeverPull | ImageInspectError | \
+        CreateContainerConfigError | CreateContainerError | RunContainerError | CrashLoopBackOff)
+        last_line "$1"
+        give_up "$2: $3 (container $1)"
+        ;;
+    esac
+}
+
+check_scheduling() {
+    if [ -z "$unschedulable" ]; then
+        unschedulable_since=''
+    elif [ $((SECONDS - ${unschedulable_since:=$SECONDS})) -ge "$UNSCHEDULABLE_SECONDS" ]; then
+        fail "$unschedulable (for $UNSCHEDULABLE_SECONDS s)"
+    fi
+}
+
+give_up() { fail "$object in $namespace: $1"; } # REASON
+
+# Prints the last line of a container's log. It has none if the image was not pulled.
+last_line() { # CONTAINER
+    local text option
+    for option in --previous=false --previous; do
+        text=$(kube --request-timeout=20s logs --namespace "$namespace" "$object" --container "$1" --tail=1 \
+            "$option" 2>/dev/null) || text=''
+        [ -z "$text" ] || break
+    done
+    [ -z "$text" ] || printf 'last line of the log of %s: %s\n' "$1" "$text" >&2
 }
 
 # `kind load docker-image` fails with engines that store images in containerd. An archive works with both.
@@ -186,8 +325,9 @@ install_controller() {
     installed=yes
     # Server-side: these CRDs exceed the size limit of the annotation of a client-side apply.
     hushed kube_anywhere apply --server-side --force-conflicts --filename "$WORK/controller.yaml"
-    hushed kube wait --for=condition=Established --timeout="${timeout}s" "${CRDS[@]}"
-    hushed kube rollout status --namespace "$CONTROLLER_NAMESPACE" "$CONTROLLER" --timeout="${timeout}s"
+    await 'the definitions of the controller are not established' met condition=Established "${CRDS[@]}"
+    await 'the controller is not available' met condition=Available \
+        --namespace "$CONTROLLER_NAMESPACE" "$CONTROLLER"
 }
 
 fetch_controller() {
@@ -207,10 +347,13 @@ fetch_controller() {
     fi
 }
 
-# Writes kind/FILE with the image and the namespace of this run.
+# Writes kind/FILE with the image, the namespace and, for sandboxes, the RuntimeClass of this run.
 manifest() { # FILE IMAGE
-    sed -E -e "s#(image|reference): sandbox-runtime:[^ ]*#\\1: $2#" \
-        -e "s|^  name: sandboxes$|  name: $NAMESPACE|" "kind/$1" >"$WORK/$1"
+    local edits=(-e "s#(image|reference): sandbox-(runtime|tester):[^ ]*#\\1: $2#"
+        -e "s|^  name: sandboxes$|  name: $NAMESPACE|")
+    [ -z "$runtime_class" ] || [ "$1" = tester.yaml ] ||
+        edits+=(-e "s|^( *)(automountServiceAccountToken:.*)|\\1runtimeClassName: $runtime_class\n\\1\\2|")
+    sed -E "${edits[@]}" "kind/$1" >"$WORK/$1"
 }
 apply() { # FILE [IMAGE]
     manifest "$1" "${2:-$ID:default}"
@@ -230,20 +373,20 @@ prepare_namespace() {
     applied=yes
     apply namespace.yaml
     # The conversion webhook starts to respond some time after its rollout is complete.
-    retry 'the API does not accept a sandbox' api_accepts_manifests
+    await 'the API does not accept a sandbox' run api_accepts_manifests
+    # Of an earlier run: a pod would keep its image, and a failure would be taken for one of this run.
+    hushed kube delete "$CLAIM,$POOL,$SANDBOX,jobs" --all --cascade=foreground --timeout="${timeout}s"
     apply networkpolicy.yaml
 }
 
-# Deletes a Sandbox of an earlier run first: its pod would keep the old image.
 start_sandbox() { # NAME FILE [IMAGE]
     say "starting the sandbox $1"
-    hushed kube delete "$SANDBOX/$1" --ignore-not-found --cascade=foreground --timeout="${timeout}s"
     apply "${@:2}"
     ready "$SANDBOX/$1"
 }
 
 ready() { # OBJECT
-    hushed kube wait --for=condition=Ready --timeout="${timeout}s" "$1" || fail "$1 is not ready"
+    await "$1 is not ready" met condition=Ready "$1"
     say "$1 is ready"
 }
 
@@ -256,32 +399,85 @@ pod_of() { # SANDBOX-NAME
     kube --request-timeout=30s get pods --selector "$selector" --output 'jsonpath={.items[0].metadata.name}'
 }
 
+# Runs the tester as a Job, in the place of a router, and streams its output. Sets $job_status.
+run_job() { # POD ARGUMENT...
+    local address arguments
+    address=$(field "pod/$1" .status.podIP)
+    [ -n "$address" ] || fail "the pod $1 has no address"
+    printf -v arguments ', "%s"' "$address" 8888 "${@:2}"
+    hushed kube delete "$JOB" --ignore-not-found --cascade=foreground --timeout="${timeout}s"
+    manifest tester.yaml "$ID:tester"
+    sed -i "s#args: .*#args: [${arguments:2}]#" "$WORK/tester.yaml"
+    hushed kube apply --server-side --force-conflicts --filename "$WORK/tester.yaml"
+    await 'the tester is not started' job_started
+    run kube logs --follow "$JOB" || say 'the stream of its log broke'
+    await 'the tester does not end' job_ended
+    job_status=$(job_pod '.status.containerStatuses[*].state.terminated.exitCode')
+    [ -n "$job_status" ] || fail "the tester was stopped: $(field "$JOB" '.status.conditions[*].message')"
+}
+job_pod() { # PATH
+    kube --request-timeout=30s get pods --selector "$JOB_LABEL" --output "jsonpath={.items[*]$1}"
+}
+job_started() { # also true if it has ended
+    case $(job_pod .status.phase) in
+    Running | Succeeded | Failed) ;;
+    *) job_ended ;;
+    esac
+}
+job_ended() {
+    [[ $(field "$JOB" '.status.conditions[?(@.status=="True")].type') == *@(Complete|Failed)* ]]
+}
+
+test_sandbox() { # POD
+    say "running the tester in the cluster against the pod $1"
+    run_job "$1"
+    [ "$job_status" = 0 ] || fail "tester failed (exit status $job_status)"
+}
+
+# A port-forward does not reach the pods of every RuntimeClass: containerd connects inside the network
+# namespace of the pod, where the network stack of gVisor does not listen. The tester has reached the port.
+try_forward() { # POD
+    if [ -z "$runtime_class" ]; then
+        forward "$1"
+    elif ! forwarded "$1" 10; then
+        stop_forwarding
+        forwardable='' problem=$(grep -om1 'connection refused' "$WORK/forward") || problem="no response"
+        say "a port-forward does not reach the pods of the RuntimeClass $runtime_class ($problem)"
+    fi
+}
+
 # Sets $port, a free port that kubectl chooses.
 forward() { # POD
-    local deadline=$((SECONDS + timeout))
+    forwarded "$1" "$timeout" && return
+    cat "$WORK/forward" >&2
+    fail "$problem"
+}
+
+# Sets $problem if the pod does not respond.
+forwarded() { # POD SECONDS
+    local deadline=$((SECONDS + $2))
     stop_forwarding
     set -m
     kubectl --kubeconfig "$WORK/kubeconfig" --context "kind-$cluster" --namespace "$NAMESPACE" \
         port-forward --address 127.0.0.1 "pod/$1" :8888 >"$WORK/forward" 2>&1 </dev/null &
     forwarder=$!
     set +m
-    port=''
+    port='' problem="kubectl port-forward printed no port (waited $2 s)"
     until [ -n "$port" ]; do
-        still_forwarding
-        [ "$SECONDS" -lt "$deadline" ] || fail "kubectl port-forward printed no port (waited $timeout s)"
+        forwarding && [ "$SECONDS" -lt "$deadline" ] || return
         run sleep 0.1
         port=$(sed -n 's/^Forwarding from 127\.0\.0\.1:\([0-9]*\) -> .*/\1/p' "$WORK/forward")
     done
+    problem="no response through the port-forward (waited $2 s)"
     until run curl --fail --silent --max-time 5 "http://127.0.0.1:$port/" >/dev/null; do
-        still_forwarding
-        [ "$SECONDS" -lt "$deadline" ] || fail "no response through the port-forward (waited $timeout s)"
+        forwarding && [ "$SECONDS" -lt "$deadline" ] || return
         run sleep 0.5
     done
 }
-still_forwarding() {
+forwarding() {
     kill -0 "$forwarder" 2>/dev/null && return
-    cat "$WORK/forward" >&2
-    fail 'the port-forward ended unexpectedly'
+    problem='the port-forward ended unexpectedly'
+    return 1
 }
 stop_forwarding() {
     [ -n "$forwarder" ] || return 0
@@ -290,20 +486,16 @@ stop_forwarding() {
     forwarder=''
 }
 
-test_sandbox() {
-    say "running the tester against 127.0.0.1:$port"
-    if [ -z "$builder" ]; then
-        run cargo run --quiet --locked --target-dir "${CARGO_TARGET_DIR:-target}" --package tester -- \
-            127.0.0.1 "$port"
-    else
-        run docker run --rm --name "$ID-build" --network host --volume "$ROOT:/source:ro" \
-            "$builder" "/source/target/builder/$TARGET/release/tester" 127.0.0.1 "$port"
-    fi || {
-        run sleep 2 # a kubectl that has lost the pod takes a moment to exit
-        still_forwarding
-        fail 'tester failed'
-    }
-    still_forwarding
+test_forwarded() {
+    if [ -z "$forwardable" ]; then
+        say 'SKIPPED: one command and the Python SDK through a port-forward'
+        return
+    fi
+    execute 'echo forwarded' forwarded
+    say 'a command through the port-forward: passed'
+    test_sdk
+    run sleep 1 # a kubectl that has lost the pod takes a moment to exit
+    forwarding || { cat "$WORK/forward" >&2 && fail "$problem"; }
 }
 
 test_sdk() {
@@ -339,7 +531,7 @@ terminates_in_time() { # SANDBOX-NAME POD
     grace=$(field "pod/$2" .spec.terminationGracePeriodSeconds)
     stop_forwarding
     hushed kube delete "$SANDBOX/$1" --cascade=foreground --timeout="${timeout}s"
-    hushed kube wait --for=delete "pod/$2" --timeout="${timeout}s"
+    await "pod/$2 is not deleted" met delete "pod/$2"
     seconds=$((SECONDS - start))
     [ "$seconds" -lt $((grace / 2)) ] || fail "deletion took $seconds s; the grace period is $grace s"
     say "deleted in $seconds s; the grace period is $grace s"
@@ -348,21 +540,35 @@ terminates_in_time() { # SANDBOX-NAME POD
 claim() {
     local start name
     say 'filling a warm pool'
-    hushed kube delete "$CLAIM/sandbox-runtime" --ignore-not-found --timeout="${timeout}s"
     apply template.yaml
     apply warmpool.yaml
-    hushed kube wait --for=jsonpath='{.status.readyReplicas}'=2 --timeout="${timeout}s" \
-        "$POOL/sandbox-runtime" || fail 'the warm pool is not ready'
+    await 'the warm pool is not ready' met 'jsonpath={.status.readyReplicas}=2' "$POOL/sandbox-runtime"
     say 'claiming a sandbox'
     start=$(microseconds)
     apply claim.yaml
     ready "$CLAIM/sandbox-runtime"
     name=$(field "$CLAIM/sandbox-runtime" .status.sandbox.name)
     pod=$(pod_of "$name")
-    forward "$pod"
-    execute 'echo claimed' claimed
-    say "claim to first output: $((($(microseconds) - start) / 1000)) ms, including the port-forward"
+    use "$pod" claimed echo claimed
+    say "claim to first output: $((($(microseconds) - start) / 1000)) ms, including the $road"
 }
+
+# Runs a command in a sandbox through a port-forward if possible, otherwise by the tester. It must print
+# exactly LINE. Its arguments need no quoting.
+use() { # POD LINE COMMAND...
+    local output
+    if [ -n "$forwardable" ]; then
+        road='port-forward'
+        forward "$1"
+        execute "${*:3}" "$2"
+    else
+        road="tester's Job"
+        run_job "$1" -- "${@:3}"
+        output=$(kube --request-timeout=30s logs "$JOB")
+        [ "$job_status $output" = "0 $2" ] || fail "${*:3}: exit status $job_status: $output"
+    fi
+}
+
 microseconds() {
     local now=${EPOCHREALTIME:-$SECONDS.000000} # bash 4 has whole seconds only
     echo "${now/[.,]/}"
@@ -379,8 +585,7 @@ inject_runtime() {
         fi
         start_sandbox "$name" "$file" "$ID:runtime"
         pod=$(pod_of "$name")
-        forward "$pod"
-        execute "python3 -c 'print(6 * 7)'" 42
+        use "$pod" 42 python3 -c 'print(6*7)'
         stop_forwarding
     done
 }
@@ -403,6 +608,7 @@ END
 
 check_options() {
     [[ $timeout =~ ^[1-9][0-9]{0,4}$ ]] || bad_usage
+    [[ ${runtime_class:-x} =~ ^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$ ]] || bad_usage
     [ -z "$controller" ] || controller=$(cd "$CALLER_DIRECTORY" && realpath -- "$controller") || exit 69
 }
 
@@ -411,17 +617,20 @@ main() {
     check_options
     check_cluster_tools
     prepare
+    find_cluster
     build_all
+    build_tester
     create_cluster
     load "$ID:default"
+    load "$ID:tester"
     install_controller
     prepare_namespace
 
     start_sandbox sandbox-runtime sandbox.yaml
     pod=$(pod_of sandbox-runtime)
-    forward "$pod"
-    test_sandbox
-    test_sdk
+    test_sandbox "$pod"
+    try_forward "$pod"
+    test_forwarded
     never_restarted "$pod"
     terminates_in_time sandbox-runtime "$pod"
     if [ -n "$inject" ]; then

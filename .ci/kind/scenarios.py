@@ -2,8 +2,11 @@
 """Runs run-test-kind.sh against fakes of kind and kubectl and checks its output, exit status and cleanup.
 
 scenarios.py TOOLBOX-IMAGE PYTHON-IMAGE [SCENARIO...]
+
+Without names it runs all scenarios, several at a time: they wait more than they compute.
 """
 
+import concurrent.futures
 import glob
 import json
 import os
@@ -22,6 +25,7 @@ TOOLBOX, PYTHON_IMAGE = sys.argv[1:3]
 CHOSEN = sys.argv[3:]
 CONTROLLER = HERE / "fakes" / "controller.yaml"
 INTERRUPTED, MISSING = 130, 69
+PARALLEL = 3
 
 
 class Scenario:
@@ -35,9 +39,7 @@ class Scenario:
         self.temporary.mkdir()
         self.user_kubeconfig = self.work / "kubeconfig"
         self.user_kubeconfig.write_text("the user's own\n")
-        self.images = docker(
-            "images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=sandbox-runtime-test*"
-        )
+        self.runs = []  # process ids of the script, which are part of the names of its images
 
     def run(
         self,
@@ -56,7 +58,6 @@ class Scenario:
             "PATH": ":".join(path) if without is None else only_without(self.work / "path", path, without),
             "FAKE_DOCKER": shutil.which("docker"),
             "FAKE_CURL": shutil.which("curl"),
-            "FAKE_CARGO": shutil.which("cargo"),
             "FAKE_SHORT_TEST": "" if full else "yes",
             "FAKE_STATE": str(self.state),
             "FAKE_FAULTS": faults,
@@ -82,6 +83,7 @@ class Scenario:
                 # A background shell ignores SIGINT, and its children inherit that.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
+            self.runs.append(process.pid)
             stop_seconds = None
             if interrupt:
                 self.until(process, interrupt, log)
@@ -118,8 +120,17 @@ class Scenario:
     def check(self, right, what, text=""):
         if not right:
             print(f"FAIL  {self.name}: {what}\n{text}", flush=True)
-            clean_up()
+            self.clean_up()
             sys.exit(1)
+
+    def clean_up(self):
+        for container in self.containers().split():
+            subprocess.run(
+                ["docker", "rm", "--force", "--volumes", container], check=False, capture_output=True
+            )
+
+    def containers(self):
+        return docker("ps", "--all", "--quiet", "--filter", f"label=sandbox-runtime-fake={self.state}")
 
     def nothing_left(self, clusters=(), diagnostics=False):
         """Checks that only the clusters that existed before are left, unchanged."""
@@ -128,12 +139,10 @@ class Scenario:
         )
         left = {path.stem: json.loads(path.read_text()) for path in self.state.glob("*.cluster")}
         self.check(left == dict(clusters), f"clusters left: {left}")
-        images = docker(
-            "images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=sandbox-runtime-test*"
-        )
-        self.check(set(images.split()) <= set(self.images.split()), f"images left: {images}")
-        containers = docker("ps", "--all", "--quiet", "--filter", f"label=sandbox-runtime-fake={self.state}")
-        self.check(not containers, f"containers left: {containers}")
+        for run in self.runs:
+            images = docker("images", "--quiet", "--filter", f"reference=sandbox-runtime-test-{run}-*")
+            self.check(not images, f"images left: {images}")
+        self.check(not self.containers(), f"containers left: {self.containers()}")
         files = sorted(path.name for path in self.temporary.iterdir())
         kept = [name for name in files if name.startswith("run-test-kind.")]
         self.check(files == kept and bool(kept) == diagnostics, f"files left: {files}")
@@ -158,11 +167,6 @@ def docker(*arguments):
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def clean_up():
-    for container in docker("ps", "--all", "--quiet", "--filter", "name=sandbox-runtime-fake").split():
-        subprocess.run(["docker", "rm", "--force", "--volumes", container], check=False, capture_output=True)
-
-
 def only_without(directory, path, tool):
     """A PATH with the programs of `path` except one."""
     directory.mkdir()
@@ -175,9 +179,14 @@ def only_without(directory, path, tool):
 
 
 def existing(scenario, name, controller=True):
-    """A cluster of the user, with an object and an image of the user."""
+    """A cluster of the user, with two RuntimeClasses, and an object and an image of the user."""
     crd = "customresourcedefinition.apiextensions.k8s.io/sandboxes.agents.x-k8s.io"
-    cluster = {"images": ["theirs:1"], "objects": {"configmap/theirs": {}}, "pods": {}}
+    cluster = {
+        "images": ["theirs:1"],
+        "objects": {"configmap/theirs": {}},
+        "pods": {},
+        "runtimeClasses": {"gvisor": "runsc", "kata": "kata-qemu"},
+    }
     if controller:
         cluster["objects"][crd] = {"metadata": {"name": "sandboxes.agents.x-k8s.io"}}
     (scenario.state / f"{name}.cluster").write_text(json.dumps(cluster))
@@ -193,13 +202,15 @@ def fresh():
         says=[
             "creating the cluster",
             "NOT VERIFIED: .* [0-9a-f]{64}",
+            "running the tester in the cluster",
             "[1-9][0-9]+ passed, 0 failed",
+            "a command through the port-forward: passed",
             "no restarts",
             "running the checks of the Python SDK",
             "deleted in",
             "injected-by-init-container is ready",
             "injected-by-image-volume is ready",
-            "claim to first output",
+            "claim to first output: [0-9]+ ms, including the port-forward",
             "passed\n",
             "cleaning up",
         ],
@@ -220,6 +231,7 @@ def keep_and_again():
         says=["kind get kubeconfig --name mine", "kind delete cluster --name mine"],
     )
     scenario.check((scenario.state / "mine.cluster").exists(), "the cluster was not kept")
+    test_through_port_forward(scenario)
     scenario.run(
         0, "--cluster", "mine", says=["using the existing cluster mine", "using the existing controller"]
     )
@@ -227,15 +239,42 @@ def keep_and_again():
     scenario.check(not left["pods"] and left["images"] != [], f"left: {left}")
     subprocess.run(
         [str(HERE / "fakes" / "kind"), "delete", "cluster", "--name", "mine", "--kubeconfig", "/nonexistent"],
-        env={
-            **os.environ,
-            "FAKE_STATE": str(scenario.state),
-            "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
-        },
+        env=fake_environment(scenario),
         check=True,
         capture_output=True,
     )
     scenario.nothing_left()
+
+
+def fake_environment(scenario):
+    return {
+        **os.environ,
+        "FAKE_STATE": str(scenario.state),
+        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+    }
+
+
+def test_through_port_forward(scenario):
+    """All checks of the tester pass through a port-forward to the kept sandbox too."""
+    kubeconfig = scenario.work / "kind-mine"
+    kubeconfig.write_text("kind-mine\n")
+    command = [
+        HERE / "fakes" / "kubectl",
+        "--kubeconfig",
+        kubeconfig,
+        "--context",
+        "kind-mine",
+        "port-forward",
+    ]
+    command += ["--address", "127.0.0.1", "pod/sandbox-runtime-0", ":8888"]
+    forwarder = subprocess.Popen(command, env=fake_environment(scenario), stdout=subprocess.PIPE, text=True)
+    port = re.search(r"127\.0\.0\.1:(\d+) ->", forwarder.stdout.readline()).group(1)
+    cargo = ["cargo", "run", "--quiet", "--locked", "--package", "tester", "--", "127.0.0.1", port]
+    tester = subprocess.run(cargo, cwd=ROOT, check=False, capture_output=True, text=True)
+    forwarder.kill()
+    forwarder.wait()
+    scenario.check(tester.returncode == 0, "the tester failed through the port-forward", tester.stdout)
+    print(f"    through a port-forward: {tester.stdout.splitlines()[-1]}")
 
 
 def reuse():
@@ -260,65 +299,174 @@ def missing():
     scenario.nothing_left()
 
 
+def runtime_classes():
+    scenario = Scenario("a RuntimeClass that a port-forward does not reach")
+    clusters = existing(scenario, "theirs")
+    scenario.run(
+        0,
+        "--cluster",
+        "theirs",
+        "--runtime-class",
+        "gvisor",
+        "--inject",
+        says=[
+            "a port-forward does not reach the pods of the RuntimeClass gvisor .connection refused",
+            "SKIPPED: one command and the Python SDK",
+            "claim to first output: [0-9]+ ms, including the tester's Job",
+            "passed\n",
+        ],
+    )
+    scenario.nothing_left(clusters)
+    if "runsc" not in docker("info", "--format", "{{json .Runtimes}}"):
+        print("    SKIPPED: gVisor itself (the engine has no runtime runsc); these pods ran with runc")
+
+    scenario = Scenario("a RuntimeClass that a port-forward reaches")
+    clusters = existing(scenario, "theirs")
+    text = scenario.run(
+        0,
+        "--cluster",
+        "theirs",
+        "--runtime-class",
+        "kata",
+        says=["a command through the port-forward: passed", "including the port-forward", "passed\n"],
+    )
+    scenario.check("does not reach" not in text, "port-forward not used", text)
+    scenario.nothing_left(clusters)
+
+
+def no_runtime_class():
+    for arguments, sentence in (
+        (
+            ("--cluster", "theirs", "--runtime-class", "nope"),
+            "cluster theirs has no RuntimeClass nope; it has: gvisor kata",
+        ),
+        (("--runtime-class", "gvisor"), "cluster sandbox-runtime-test does not exist"),
+    ):
+        scenario = Scenario("a RuntimeClass that does not exist")
+        clusters = existing(scenario, "theirs")
+        text = scenario.run(MISSING, *arguments, says=[sentence])
+        scenario.check("building" not in text, "built before the check", text)
+        scenario.nothing_left(clusters)
+
+
 def wrong_option():
     scenario = Scenario("wrong options")
+    scenario.run(64, "--runtime-class", "No/Name", says=["usage:"])
+    scenario.run(64, "--runtime_class", "gvisor", says=["usage:"])
     scenario.run(64, "--no-such-option", says=["usage:"])
     scenario.run(64, "--timeout", "soon", says=["usage:"])
     scenario.nothing_left()
 
 
+def fails(faults, *says, diagnostics=True, before=None, arguments=("--timeout", "6")):
+    """One run with faults. `before` is the timeout that it must not wait for."""
+    scenario = Scenario(faults or "failure")
+    clusters = existing(scenario, "theirs", controller=False) if faults == "never-ready" else {}
+    arguments = [*arguments, *(["--cluster", "theirs"] if clusters else [])]
+    start = time.monotonic()
+    text = scenario.run(1, *arguments, faults=faults, says=says)
+    if before:
+        scenario.check(time.monotonic() - start < before, f"took more than {before} s", text)
+    if diagnostics:
+        directory = pathlib.Path(re.search("diagnostics saved to (.*)", text).group(1))
+        scenario.check((directory / "objects.yaml").stat().st_size > 0, "no objects among the diagnostics")
+        scenario.check((directory / "controller-log.txt").exists(), "no log of the controller")
+    scenario.nothing_left(clusters, diagnostics)
+
+
 def failures():
-    for faults, says, diagnostics in (
-        ("create-fails", ["Preparing nodes", "kind could not create the cluster"], False),
-        ("download-fails", ["error: 404", "cannot download https://"], False),
+    fails("create-fails", "Preparing nodes", "kind could not create the cluster", diagnostics=False)
+    fails("download-fails", "error: 404", "cannot download https://", diagnostics=False)
+    fails(
+        "never-ready", "timed out waiting for the condition", "is not ready .waited 6 s", "diagnostics saved"
+    )
+    fails("forward-dies", "lost connection to pod", "the port-forward ended unexpectedly")
+    fails("restarted", "the sandbox was restarted 1 times")
+    fails("slow-deletion", "deletion took [0-9]+ s", arguments=("--timeout", "30"))
+
+
+def early_failures():
+    """Failures that end a wait of 180 s at once."""
+    for faults, *says in (
         (
-            "never-ready",
-            ["timed out waiting for the condition", "is not ready", "diagnostics saved to"],
-            True,
+            "image-lost",
+            "pod/sandbox-runtime in sandbox-runtime-test: ImagePullBackOff: .*sandbox-runtime-test-",
         ),
-        ("forward-dies", ["lost connection to pod", "the port-forward ended unexpectedly"], True),
-        ("restarted", ["the sandbox was restarted 1 times"], True),
-        ("slow-deletion", ["deletion took [0-9]+ s"], True),
+        (
+            "sandbox-crashes",
+            "last line of the log of sandbox: sandbox-runtime: .*SANDBOX_LISTEN",
+            "pod/sandbox-runtime in sandbox-runtime-test: CrashLoopBackOff: back-off",
+        ),
+        (
+            "controller-crashes",
+            "last line of the log of agent-sandbox-controller: panic: open /tmp",
+            "pod/agent-sandbox-controller-0 in agent-sandbox-system: CrashLoopBackOff: back-off",
+        ),
+        ("quota", "sandbox/sandbox-runtime in sandbox-runtime-test: Error seen: .*exceeded quota"),
+        ("pod-security", "job/tester in sandbox-runtime-test: Error creating: .*violates PodSecurity"),
+        ("unschedulable", "pod/tester-.* is not scheduled: 0/1 nodes are available: .* .for 15 s"),
+        ("tester-fails", "tester failed .exit status "),
     ):
-        scenario = Scenario(faults)
-        clusters = existing(scenario, "theirs", controller=False) if faults == "never-ready" else {}
-        arguments = ["--timeout", "6"] + (["--cluster", "theirs"] if clusters else [])
-        text = scenario.run(1, *arguments, faults=faults, says=says)
-        if diagnostics:
-            directory = pathlib.Path(re.search("diagnostics saved to (.*)", text).group(1))
-            scenario.check(
-                (directory / "objects.yaml").stat().st_size > 0, "no objects among the diagnostics"
-            )
-            scenario.check((directory / "controller-log.txt").exists(), "no log of the controller")
-        scenario.nothing_left(clusters, diagnostics)
+        fails(faults, *says, before=100, arguments=())
 
 
-def interrupts():
-    for moment in (
-        "building the static",
-        "built sandbox-runtime",
-        "hang-create",
-        "hang-load",
-        "hang-apply",
-        "hang-wait",
-        "hang-forward",
-        "running the tester",
-    ):
-        scenario = Scenario(f"Ctrl-C: {moment}")
-        scenario.run(
-            INTERRUPTED, faults=moment if moment.startswith("hang-") else "", interrupt=moment, full=True
-        )
-        scenario.nothing_left()
+def interrupts_while_preparing():
+    for moment in ("building the static", "built sandbox-runtime", "hang-create", "hang-load", "hang-apply"):
+        interrupt(moment)
+
+
+def interrupts_while_testing():
+    for moment in ("hang-wait", "hang-job", "exit code: 0", "hang-forward"):
+        interrupt(moment)
     scenario = Scenario("Ctrl-C in a cluster of the user")
     clusters = existing(scenario, "theirs")
     scenario.run(INTERRUPTED, "--cluster", "theirs", faults="hang-forward", interrupt="hang-forward")
     scenario.nothing_left(clusters)
 
 
+def interrupt(moment):
+    """Ctrl-C at a line of output, such as the first of the streamed tester, or where a fault hangs."""
+    scenario = Scenario(f"Ctrl-C: {moment}")
+    hangs = moment.startswith("hang-")
+    scenario.run(INTERRUPTED, faults=moment if hangs else "", interrupt=moment, full=not hangs)
+    scenario.nothing_left()
+
+
+# The longest first.
 ALL = {
     function.__name__: function
-    for function in (wrong_option, missing, fresh, keep_and_again, reuse, failures, interrupts)
+    for function in (
+        fresh,
+        early_failures,
+        keep_and_again,
+        failures,
+        interrupts_while_testing,
+        runtime_classes,
+        interrupts_while_preparing,
+        reuse,
+        missing,
+        no_runtime_class,
+        wrong_option,
+    )
 }
-for name in CHOSEN or ALL:
-    ALL[name]()
-clean_up()
+
+
+def run_in_process(name):
+    command = [sys.executable, __file__, TOOLBOX, PYTHON_IMAGE, name]
+    return subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def run_all():
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        for done in concurrent.futures.as_completed(pool.submit(run_in_process, name) for name in ALL):
+            print(done.result().stdout, end="", flush=True)
+            if done.result().returncode:
+                pool.shutdown(cancel_futures=True)
+                sys.exit(1)
+
+
+if CHOSEN:
+    for name in CHOSEN:
+        ALL[name]()
+else:
+    run_all()

@@ -31,6 +31,18 @@ fn images_have_this_version() {
 }
 
 #[test]
+fn the_tester_has_this_version_and_the_labels_of_a_router() {
+    let tester = manifest("tester.yaml");
+    let image = format!("sandbox-tester:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(values(&tester, "image").collect::<Vec<_>>(), [image]);
+    let labels = tester.split_once("labels:").unwrap().1.split_once("    spec:").unwrap().0;
+    let (key, value) = labels.trim().split_once(": ").unwrap();
+    for file in ["networkpolicy.yaml", "template.yaml"] {
+        assert!(manifest(file).contains(&format!("{key}: {value}")), "{file}: {labels}");
+    }
+}
+
+#[test]
 fn ports_match_the_server_and_the_image() {
     let port = default_of("SANDBOX_LISTEN");
     assert_eq!(instruction("EXPOSE"), port);

@@ -3,6 +3,8 @@
 A cluster is a JSON file in $FAKE_STATE. A pod is a real container of the Docker engine with the flags that
 its manifest requests. Tests inject the faults in $FAKE_FAULTS. The fakes behave and print like kind 0.30
 and kubectl 1.32.
+
+The script runs kubectl hundreds of times, so large modules are imported only where they are used.
 """
 
 import contextlib
@@ -14,14 +16,20 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.request
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import manifests  # noqa: E402
+import uuid
 
 STATE = pathlib.Path(os.environ["FAKE_STATE"])
 FAULTS = os.environ.get("FAKE_FAULTS", "").split()
 LABEL = f"sandbox-runtime-fake={STATE}"
+GVISOR = "runsc"  # the handler of a RuntimeClass, and the name of the engine's runtime
+
+
+class Refused(Exception):
+    """The API server refuses to create a pod."""
+
+
+class Waiting(Exception):
+    """A container cannot start or crashes. The arguments are the reason and the message of the kubelet."""
 
 
 def fail(message):
@@ -73,46 +81,63 @@ def mebibytes(quantity):
     return {"Mi": 1, "Gi": 1024}[quantity[-2:]] * int(quantity[:-2])
 
 
-def start_pod(cluster, name, template):
-    """Runs the pod of a template like the kubelet. Returns its state, with a URL or a failure reason."""
-    pod = {
-        "name": name,
-        "labels": template.get("metadata", {}).get("labels", {}),
-        "spec": template["spec"],
-        "restarts": 0,
-    }
-    enforced = cluster["objects"].get("namespace", {}).get("metadata", {}).get("labels", {})
+def admit(cluster, name, spec):
+    """Creates a pod like the API server."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    import manifests
+
+    if fault("quota"):
+        raise Refused(
+            f'pods "{name}" is forbidden: exceeded quota: tight, requested: pods=1, limited: pods=0'
+        )
+    enforced = cluster["objects"]["namespace"]["metadata"].get("labels", {})
     if enforced.get("pod-security.kubernetes.io/enforce") != "restricted":
-        return {**pod, "reason": "the namespace does not enforce restricted"}
-    violations = [*manifests.restricted({"spec": template["spec"]})]
-    if violations:
-        return {**pod, "reason": f'violates PodSecurity "restricted:latest": {violations}'}
+        raise Refused("fake kubectl: the namespace does not enforce restricted")
+    if fault("pod-security") and "restartPolicy" in spec:
+        del spec["securityContext"]["seccompProfile"]
+    if violations := [*manifests.restricted({"spec": spec})]:
+        raise Refused(f'pods "{name}" is forbidden: violates PodSecurity "restricted:latest": {violations}')
+    class_name = spec.get("runtimeClassName")
+    if class_name and class_name not in cluster["runtimeClasses"]:
+        raise Refused(f'pods "{name}" is forbidden: pod rejected: RuntimeClass "{class_name}" not found')
+
+
+def start_pod(cluster, name, template, labels):
+    """Runs the pod of a template like the kubelet. Returns its state: a URL, or why a container waits."""
+    spec = template["spec"]
+    admit(cluster, name, spec)
+    (container,) = spec["containers"]
+    labels = {**template.get("metadata", {}).get("labels", {}), **labels}
+    pod = {"name": name, "uid": str(uuid.uuid4()), "labels": labels, "spec": spec}
+    cluster["pods"][name] = pod
     try:
-        volumes = {
-            volume["name"]: make_volume(cluster, name, volume)
-            for volume in template["spec"].get("volumes", [])
-        }
-        for container in template["spec"].get("initContainers", []):
-            docker("run", "--rm", *flags(cluster, template["spec"], container, volumes))
-        (container,) = template["spec"]["containers"]
-        if not fault("never-ready"):
-            docker(
-                "run",
-                "--detach",
-                "--name",
-                container_of(name),
-                *flags(cluster, template["spec"], container, volumes),
-            )
-            address = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", container_of(name))
-            pod["url"] = f"http://{address}:{container['ports'][0]['containerPort']}"
-            await_probe(pod["url"] + container["startupProbe"]["httpGet"]["path"])
+        run_containers(cluster, pod, container)
+    except Waiting as waiting:
+        pod["waiting"] = dict(zip(("reason", "message"), waiting.args, strict=True))
     except RuntimeError as error:
-        return {**pod, "reason": str(error)}
-    return pod
+        pod["waiting"] = {"reason": "RunContainerError", "message": str(error)}
+
+
+def run_containers(cluster, pod, container):
+    name, spec = pod["name"], pod["spec"]
+    job = "job-name" in pod["labels"]
+    if fault("unschedulable") and job:
+        pod["unschedulable"] = "0/1 nodes are available: 1 Insufficient memory."
+        return
+    volumes = {volume["name"]: make_volume(cluster, name, volume) for volume in spec.get("volumes", [])}
+    for init in spec.get("initContainers", []):
+        docker("run", "--rm", *flags(cluster, spec, init, volumes))
+    if fault("never-ready"):
+        return
+    docker("run", "--detach", "--name", container_of(name), *flags(cluster, spec, container, volumes))
+    pod["address"] = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", container_of(name))
+    if not job:
+        pod["url"] = f"http://{pod['address']}:{container['ports'][0]['containerPort']}"
+        await_probe(pod, pod["url"] + container["startupProbe"]["httpGet"]["path"])
 
 
 def container_of(pod):
-    return f"sandbox-runtime-fake-{STATE.name}-{pod}"
+    return f"sandbox-runtime-fake-{STATE.parent.name}-{pod}"
 
 
 def make_volume(cluster, pod, volume):
@@ -137,7 +162,7 @@ def image(cluster, name):
     for pulled in os.environ.get("FAKE_PULLS", "").split():
         if pulled.split("=")[0] == name:
             return pulled.split("=")[1]
-    raise RuntimeError(f'Failed to pull image "{name}": ImagePullBackOff')
+    raise Waiting("ImagePullBackOff", f'Back-off pulling image "{name}": ErrImagePull: no such host')
 
 
 def flags(cluster, spec, container, volumes):
@@ -148,9 +173,12 @@ def flags(cluster, spec, container, volumes):
         LABEL,
         "--user",
         f"{outer['runAsUser']}:{outer['runAsGroup']}",
-        "--group-add",
-        str(outer["fsGroup"]),
     ]
+    if "fsGroup" in outer:
+        result += ["--group-add", str(outer["fsGroup"])]
+    handler = cluster["runtimeClasses"].get(spec.get("runtimeClassName"))
+    if handler == GVISOR and handler in docker("info", "--format", "{{json .Runtimes}}"):
+        result.append(f"--runtime={handler}")
     result += ["--memory", f"{mebibytes(limits['memory'])}m", "--pids-limit", "512", "--no-healthcheck"]
     if inner["readOnlyRootFilesystem"]:
         result.append("--read-only")
@@ -158,25 +186,46 @@ def flags(cluster, spec, container, volumes):
         result += ["--security-opt", "no-new-privileges"]
     result += [f"--cap-drop={capability}" for capability in inner["capabilities"]["drop"]]
     result += [f"--env={variable['name']}={variable['value']}" for variable in container.get("env", [])]
-    for mount in container["volumeMounts"]:
+    if "ports" in container and fault("sandbox-crashes"):
+        result.append("--env=SANDBOX_LISTEN=nowhere")
+    for mount in container.get("volumeMounts", []):
         mode = "ro" if mount.get("readOnly") else "rw"
         result.append(f"--volume={volumes[mount['name']]}:{mount['mountPath']}:{mode}")
     command = container.get("command", [])
     if command:
         result += ["--entrypoint", command[0]]
-    return [*result, image(cluster, container["image"]), *command[1:], *container.get("args", [])]
+    return [*result, image(cluster, container["image"]), *command[1:], *arguments_of(container)]
 
 
-def await_probe(url):
+def arguments_of(container):
+    arguments = container.get("args", [])
+    if container["name"] != "tester" or "--" in arguments:
+        return arguments
+    if fault("tester-fails"):
+        return [*arguments, "--", "sh", "-c", "exit 3"]
+    return [*arguments, "--", "echo", "short"] if os.environ["FAKE_SHORT_TEST"] else arguments
+
+
+def await_probe(pod, url):
+    import urllib.request
+
     for _ in range(300):
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=3):
             return
+        if container_state(pod["name"])["Status"] != "running":
+            raise Waiting(
+                "CrashLoopBackOff", f"back-off 10s restarting failed container=sandbox pod={pod['name']}"
+            )
         time.sleep(0.1)
     raise RuntimeError(f"startup probe failed: {url}")
 
 
+def container_state(pod):
+    return json.loads(docker("inspect", "--format", "{{json .State}}", container_of(pod)))
+
+
 def stop_pod(pod):
-    grace = pod["spec"]["terminationGracePeriodSeconds"]
+    grace = pod["spec"].get("terminationGracePeriodSeconds", 0)
     if "url" in pod:
         docker("stop", "--time", str(grace), container_of(pod["name"]), check=False)
     docker("rm", "--force", "--volumes", container_of(pod["name"]), check=False)
