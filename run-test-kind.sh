@@ -245,9 +245,8 @@ check_failures() {
     while IFS='|' read -r line a b c d; do
         case $line in
         object) object=${b,,}/$c namespace=$d objects[$a]=$object ;;
-        event) # after the objects; those of an earlier run have other uids
-            object=${objects[${a:-none}]-}
-            [ -z "$object" ] || check_event "$b" "$c${d:+|$d}"
+        event) # listed after the objects; those of an earlier run have other uids
+            [ -z "${objects[${a:-none}]-}" ] || check_event "${objects[$a]}" "$b" "$c${d:+|$d}"
             ;;
         condition)
             ! refusal "$d" || give_up "$d"
@@ -265,11 +264,12 @@ refusal() { # MESSAGE
     [[ $1 == *' is forbidden: '* && $1 != *'error looking up service account'* ]]
 }
 
-check_event() { # REASON MESSAGE
-    case $1 in
-    FailedCreate) ! refusal "$2" || give_up "$2" ;;
+check_event() { # OBJECT REASON MESSAGE
+    local object=$1
+    case $2 in
+    FailedCreate) ! refusal "$3" || give_up "$3" ;;
     FailedCreatePodSandBox) # the RuntimeClass has a handler that the node lacks
-        [[ $2 != *'no runtime for '* ]] || give_up "$2"
+        [[ $3 != *'no runtime for '* ]] || give_up "$3"
         ;;
     esac
 }
@@ -407,7 +407,7 @@ run_job() { # POD ARGUMENT...
     printf -v arguments ', "%s"' "$address" 8888 "${@:2}"
     hushed kube delete "$JOB" --ignore-not-found --cascade=foreground --timeout="${timeout}s"
     manifest tester.yaml "$ID:tester"
-    sed -i "s#args: .*#args: [${arguments:2}]#" "$WORK/tester.yaml"
+    sed -i "s#\"10.0.0.1\", \"8888\"#${arguments:2}#" "$WORK/tester.yaml"
     hushed kube apply --server-side --force-conflicts --filename "$WORK/tester.yaml"
     await 'the tester is not started' job_started
     run kube logs --follow "$JOB" || say 'the stream of its log broke'
@@ -494,6 +494,9 @@ test_forwarded() {
     execute 'echo forwarded' forwarded
     say 'a command through the port-forward: passed'
     test_sdk
+    still_forwarding
+}
+still_forwarding() {
     run sleep 1 # a kubectl that has lost the pod takes a moment to exit
     forwarding || { cat "$WORK/forward" >&2 && fail "$problem"; }
 }
@@ -514,7 +517,10 @@ test_sdk() {
 execute() { # COMMAND LINE
     local response
     response=$(curl --fail --silent --show-error --max-time 30 --header 'Content-Type: application/json' \
-        --data "{\"command\": \"$1\"}" "http://127.0.0.1:$port/execute") || fail "$1: no response"
+        --data "{\"command\": \"$1\"}" "http://127.0.0.1:$port/execute") || {
+        still_forwarding
+        fail "$1: no response"
+    }
     [ "$response" = "{\"stdout\":\"$2\\n\",\"stderr\":\"\",\"exit_code\":0}" ] || fail "$1: $response"
 }
 

@@ -405,7 +405,7 @@ def early_failures():
         ("quota", "sandbox/sandbox-runtime in sandbox-runtime-test: Error seen: .*exceeded quota"),
         ("pod-security", "job/tester in sandbox-runtime-test: Error creating: .*violates PodSecurity"),
         ("unschedulable", "pod/tester-.* is not scheduled: 0/1 nodes are available: .* .for 15 s"),
-        ("tester-fails", "tester failed .exit status "),
+        ("tester-fails", "tester failed .exit status 3"),
     ):
         fails(faults, *says, before=100, arguments=())
 

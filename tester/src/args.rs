@@ -13,12 +13,19 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longer than the runtime's default command timeout of 300 s, so that the runtime responds first.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(330);
 
+/// How often the first connection is attempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempts {
+    One,
+    UntilTimeout,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
     Version,
-    Check { address: Address, timeout: Duration, differences: Differences },
-    Command { address: Address, argv: Vec<String>, timeout: Duration },
+    Check { address: Address, attempts: Attempts, timeout: Duration, differences: Differences },
+    Command { address: Address, attempts: Attempts, argv: Vec<String>, timeout: Duration },
     Bench(bench::Options),
 }
 
@@ -35,6 +42,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Task, Error>
     }
     let mut positional = Vec::new();
     let mut differences = Differences::Fail;
+    let mut attempts = Attempts::One;
     let mut timeout = None;
     let mut command = None;
     while let Some(arg) = args.next() {
@@ -42,6 +50,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Task, Error>
             "-h" | "--help" => return Ok(Task::Help),
             "-V" | "--version" => return Ok(Task::Version),
             "--reference" => differences = Differences::Report,
+            "--wait" => attempts = Attempts::UntilTimeout,
             "--timeout" => timeout = Some(seconds(&args.next().ok_or(Error::MissingSeconds)?)?),
             "--" => command = Some(args.by_ref().collect::<Vec<_>>()),
             _ => match arg.strip_prefix("--timeout=") {
@@ -53,10 +62,12 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Task, Error>
     }
     let address = Address::parse(positional)?;
     match command {
-        None => Ok(Task::Check { address, timeout: timeout.unwrap_or(CHECK_TIMEOUT), differences }),
+        None => Ok(Task::Check { address, attempts, timeout: timeout.unwrap_or(CHECK_TIMEOUT), differences }),
         Some(argv) if argv.is_empty() => Err(Error::NoCommand),
         Some(_) if differences == Differences::Report => Err(Error::ReferenceWithCommand),
-        Some(argv) => Ok(Task::Command { address, argv, timeout: timeout.unwrap_or(COMMAND_TIMEOUT) }),
+        Some(argv) => {
+            Ok(Task::Command { address, attempts, argv, timeout: timeout.unwrap_or(COMMAND_TIMEOUT) })
+        }
     }
 }
 
@@ -75,14 +86,15 @@ mod tests {
     #[track_caller]
     fn checks(line: &str, host: &str, port: u16) {
         let (timeout, differences) = (CHECK_TIMEOUT, Differences::Fail);
-        assert_eq!(parsed(line), Ok(Task::Check { address: at(host, port), timeout, differences }));
+        let (address, attempts) = (at(host, port), Attempts::One);
+        assert_eq!(parsed(line), Ok(Task::Check { address, attempts, timeout, differences }));
     }
 
     #[track_caller]
     fn runs(line: &str, host: &str, port: u16, argv: &[&str]) {
         let argv = argv.iter().map(|arg| (*arg).to_owned()).collect();
-        let timeout = COMMAND_TIMEOUT;
-        assert_eq!(parsed(line), Ok(Task::Command { address: at(host, port), argv, timeout }));
+        let (address, attempts, timeout) = (at(host, port), Attempts::One, COMMAND_TIMEOUT);
+        assert_eq!(parsed(line), Ok(Task::Command { address, attempts, argv, timeout }));
     }
 
     #[track_caller]
@@ -110,9 +122,10 @@ mod tests {
     fn options_may_appear_anywhere_before_the_command() {
         let (address, differences) = (at("h", 8888), Differences::Report);
         let timeout = Duration::from_millis(1500);
-        let expected = Ok(Task::Check { address, timeout, differences });
-        assert_eq!(parsed("--reference h --timeout 1.5"), expected);
-        assert_eq!(parsed("--timeout=1.5 h --reference"), expected);
+        let attempts = Attempts::UntilTimeout;
+        let expected = Ok(Task::Check { address, attempts, timeout, differences });
+        assert_eq!(parsed("--reference h --wait --timeout 1.5"), expected);
+        assert_eq!(parsed("--timeout=1.5 h --reference --wait"), expected);
         assert_eq!(parsed("h --help"), Ok(Task::Help));
         assert_eq!(parsed("--version"), Ok(Task::Version));
     }

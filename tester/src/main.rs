@@ -23,14 +23,17 @@ mod value;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use address::Address;
-use args::Task;
+use args::{Attempts, Task};
 use http::{Deadline, Server};
 
 const FAILED: u8 = 1;
 const USAGE_ERROR: u8 = 2;
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     let task = match args::parse(std::env::args_os().skip(1)) {
@@ -47,20 +50,20 @@ fn run(task: Task) -> Result<u8, String> {
     match task {
         Task::Help => print(usage::HELP),
         Task::Version => print(concat!("tester ", env!("CARGO_PKG_VERSION"), "\n")),
-        Task::Command { address, argv, timeout } => {
-            let server = connectable(&address, timeout)?;
+        Task::Command { address, attempts, argv, timeout } => {
+            let server = connectable(&address, attempts, timeout)?;
             command::run(&server, &argv, timeout).map_err(|error| error.to_string())
         }
         Task::Bench(options) => {
             let server = if options.starts_server() {
                 resolve(&options.address, options.timeout)?
             } else {
-                connectable(&options.address, options.timeout)?
+                connectable(&options.address, Attempts::One, options.timeout)?
             };
             bench::run(&options, server).map(|()| 0)
         }
-        Task::Check { address, timeout, differences } => {
-            let server = connectable(&address, timeout)?;
+        Task::Check { address, attempts, timeout, differences } => {
+            let server = connectable(&address, attempts, timeout)?;
             let session = session::Session::new(server, timeout, differences);
             let failed =
                 checks::run_all(&session).map_err(|error| format!("cannot write the report: {error}"))?;
@@ -69,13 +72,16 @@ fn run(task: Task) -> Result<u8, String> {
     }
 }
 
-/// Resolves the name and connects once, so that an unreachable server is reported once and not by every
-/// check.
-fn connectable(address: &Address, timeout: Duration) -> Result<Server, String> {
+/// Resolves the name and connects, so that an unreachable server is reported once and not by every check.
+fn connectable(address: &Address, attempts: Attempts, timeout: Duration) -> Result<Server, String> {
     let server = resolve(address, timeout)?;
-    match server.connect(Deadline::after(timeout)) {
-        Ok(_connection) => Ok(server),
-        Err(error) => Err(unreachable(address, &error)),
+    let end = Instant::now() + timeout;
+    loop {
+        match server.connect(Deadline::after(timeout)) {
+            Ok(_connection) => return Ok(server),
+            Err(_) if attempts == Attempts::UntilTimeout && Instant::now() < end => thread::sleep(RETRY),
+            Err(error) => return Err(unreachable(address, &error)),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ Runs a command in a sandbox runtime, or checks every promise that the runtime ma
   ip                  address or host name of the runtime (default 127.0.0.1)
   port                port of the runtime (default 8888)
   --timeout SECONDS   time limit for one exchange (default 20; 330 for COMMAND)
+  --wait              repeat the first connection until the time limit if it is refused
   --reference         the server is the Python reference: report known differences instead of failing
   --help, --version
 

@@ -221,7 +221,8 @@ def await_probe(pod, url):
 
 
 def container_state(pod):
-    return json.loads(docker("inspect", "--format", "{{json .State}}", container_of(pod)))
+    (container,) = json.loads(docker("inspect", container_of(pod)))
+    return {**container["State"], "RestartCount": container["RestartCount"]}
 
 
 def stop_pod(pod):
