@@ -453,12 +453,17 @@ def run_in_process(name):
 
 
 def run_all():
+    """After a failure, only the scenarios that have begun continue."""
+    failed = False
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
-        for done in concurrent.futures.as_completed(pool.submit(run_in_process, name) for name in ALL):
+        for done in concurrent.futures.as_completed([pool.submit(run_in_process, name) for name in ALL]):
+            if done.cancelled():
+                continue
             print(done.result().stdout, end="", flush=True)
             if done.result().returncode:
-                pool.shutdown(cancel_futures=True)
-                sys.exit(1)
+                failed = True
+                pool.shutdown(wait=False, cancel_futures=True)
+    sys.exit(failed)
 
 
 if CHOSEN:
