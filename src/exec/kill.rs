@@ -6,7 +6,7 @@
 //! can still escape.
 
 use super::procfs::{Process, is_own_thread, newest_pid, pids};
-use super::tag::{Tag, VARIABLE};
+use super::tag::{Tag, is_issued};
 use crate::deadline::Deadline;
 use crate::sys::process::{Pid, kill_group, send_if, send_to_group};
 use crate::sys::signals::Signal;
@@ -103,49 +103,43 @@ fn targets(all: &[Process], child: Pid, is_tagged: impl Fn(&Process) -> bool) ->
     found
 }
 
-/// Whether the process has the execution's id in its environment; or, if it has no id and no ancestor that
-/// identifies it, the execution's number. A number alone proves nothing, since another server issues the same
-/// numbers.
+/// Whether the process belongs to the execution. Its limit must match; that alone proves nothing, since
+/// another server issues the same numbers. The id in its environment decides if it has changed its limit.
 fn has_tag(process: &Process, tag: &Tag) -> bool {
-    let environment = process.file("environ").unwrap_or_default();
-    let mut variables = environment.split(|byte| *byte == 0);
-    let is_id = |variable: &&[u8]| {
-        variable.strip_prefix(VARIABLE.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
-    };
-    match variables.find(is_id) {
-        Some(variable) => variable == tag.variable().to_bytes(),
-        None => tag.filter().is_some_and(|number| has_number(process, number)),
+    match process.max_resident_set() {
+        own if own.is_some() && own == tag.limit() => {
+            has_known_ancestor(process, own) || has_id(process, tag)
+        }
+        // Of another execution, which may have restored a saved environment.
+        Some(own) if is_issued(own) => false,
+        _ => has_id(process, tag),
     }
 }
 
-fn has_number(seen: &Process, number: u16) -> bool {
-    if filter(seen) != Some(number) {
-        return false;
-    }
-    // A link of a chain becomes an orphan as soon as its parent has ended, and has itself ended a moment
-    // later.
+fn has_id(process: &Process, tag: &Tag) -> bool {
+    let environment = process.file("environ").unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == tag.variable().to_bytes())
+}
+
+/// A link of a chain becomes an orphan as soon as its parent has ended, and has itself ended a moment later.
+fn has_known_ancestor(seen: &Process, limit: Option<u64>) -> bool {
     is_orphan(seen)
         || match seen.parent.and_then(Process::read).filter(Process::is_alive) {
-            Some(parent) => is_orphan(&parent) && filter(&parent) == Some(number),
+            Some(parent) => is_orphan(&parent) && parent.max_resident_set() == limit,
             None => Process::read(seen.pid).is_some_and(|now| is_orphan(&now)),
         }
 }
 
 /// Orphans of commands become children of the init process; siblings of a child are children of the server.
-/// So is every other child, but no two running commands have the same number.
+/// So is every other child, but no two commands have the same limit.
 fn is_orphan(process: &Process) -> bool {
     (process.has_parent(std::os::unix::process::parent_id()) || is_own_child(process))
-        // The server's own threads have the number of the command that it started last.
+        // The server and its threads have the limit of the command that was started last.
         && !is_own_thread(process.pid)
 }
 
 fn is_own_child(process: &Process) -> bool {
     process.has_parent(std::process::id())
-}
-
-fn filter(process: &Process) -> Option<u16> {
-    let filter = String::from_utf8(process.file("coredump_filter")?).ok()?;
-    u16::from_str_radix(filter.trim(), 16).ok()
 }
 
 /// Sends a signal to some of the targets: to whole process groups where a group has only targets, so that

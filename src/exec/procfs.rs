@@ -78,6 +78,13 @@ impl Process {
         self.parent.is_some_and(|parent| parent.number().unsigned_abs() == pid)
     }
 
+    /// The hard limit `RLIMIT_RSS`, in bytes. `None` if it is unlimited.
+    pub(super) fn max_resident_set(&self) -> Option<u64> {
+        let limits = String::from_utf8(self.file("limits")?).ok()?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max resident set"))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
     /// A file of `/proc/PID`, or of a thread that has not ended.
     pub(super) fn file(&self, name: &str) -> Option<Vec<u8>> {
         let pid = self.pid.number();

@@ -1,20 +1,20 @@
 //! Tags by which the processes of one execution are recognised: a random id in their environment, and a
 //! number that the kernel passes on to descendants even if the environment is cleared.
 //!
-//! The number is the core dump filter (core(5)): nine bits of a process that survive fork and exec, that
-//! every process may read in `/proc`, and that have no effect unless a core is dumped. A command inherits the
-//! filter that the server has at the moment of the spawn, so setting the filter and spawning happen under one
-//! lock. Numbers are used in turn, and never by two executions at once. A matching number alone is not
-//! sufficient (see [`kill`](super::kill)).
+//! The number is the limit of the resident set (`RLIMIT_RSS`), which has had no effect since Linux 2.4.30
+//! (getrlimit(2)). Fork and exec inherit it, every process may read it in `/proc`, and no unprivileged process
+//! can raise it. gVisor has it too. A command inherits the limit that the server has at the moment of the
+//! spawn, so setting the limit and spawning happen under one lock. The limits count down, so none is used
+//! twice. A matching number alone is not sufficient (see [`kill`](super::kill)).
 
 use super::locked;
-use std::collections::HashSet;
+use crate::sys::prctl::{max_resident_set, set_max_resident_set};
 use std::ffi::{CStr, CString};
 use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// The variable that holds the id of the execution.
 pub(super) const VARIABLE: &str = "SANDBOX_EXECUTION_ID";
@@ -23,7 +23,7 @@ pub(super) const VARIABLE: &str = "SANDBOX_EXECUTION_ID";
 #[derive(Debug)]
 pub(super) struct Tag {
     variable: CString,
-    number: Option<Number>,
+    limit: Option<u64>,
 }
 
 impl Tag {
@@ -32,66 +32,45 @@ impl Tag {
         &self.variable
     }
 
-    /// The core dump filter of this execution's processes, where the kernel has one.
-    pub(super) fn filter(&self) -> Option<u16> {
-        self.number.as_ref().map(|number| number.filter)
+    /// The resident set limit of this execution's processes, in bytes. `None` if it could not be set.
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.limit
     }
 }
 
-/// A core dump filter that no other running execution has.
-#[derive(Debug)]
-struct Number {
-    filter: u16,
-    in_use: Arc<Mutex<HashSet<u16>>>,
-}
+/// The first limit is one less. Far above any memory, in case a kernel enforces it.
+const UNUSED_LIMIT: u64 = 1 << 50;
 
-impl Drop for Number {
-    fn drop(&mut self) {
-        locked(&self.in_use).remove(&self.filter);
-    }
+/// Whether a server may have issued this limit. A program hardly ever chooses one that large for itself.
+pub(super) fn is_issued(limit: u64) -> bool {
+    (UNUSED_LIMIT / 2..UNUSED_LIMIT).contains(&limit)
 }
 
 /// Issues tags.
 #[derive(Debug)]
 pub(super) struct Tags {
-    /// `None` where `/proc` is missing, or the kernel does not dump cores.
-    filter: Option<Filter>,
     /// Makes commands, and only commands, the OOM killer's first choice.
     oom: Option<OomScore>,
-    last: Mutex<u16>,
-    in_use: Arc<Mutex<HashSet<u16>>>,
+    last_limit: Mutex<u64>,
 }
-
-#[derive(Debug)]
-struct Filter {
-    file: File,
-    /// The filter that the server was started with, which unrelated processes have too.
-    inherited: u16,
-}
-
-/// One more than the largest filter.
-const FILTERS: u16 = 1 << 9;
 
 impl Tags {
     pub(super) fn new() -> Self {
-        Self {
-            filter: Filter::open().ok(),
-            oom: OomScore::open().ok(),
-            last: Mutex::new(0),
-            in_use: Arc::default(),
-        }
+        let last_limit = Mutex::new(max_resident_set().min(UNUSED_LIMIT));
+        Self { oom: OomScore::open().ok(), last_limit }
     }
 
-    /// Calls `spawn`, whose process inherits the new tag. The number stays reserved while the tag lives.
+    /// Calls `spawn`, whose process inherits the new tag.
     ///
     /// # Errors
     /// No random bytes (getrandom(2)). The result of `spawn` is passed through.
     pub(super) fn spawn_with<T>(&self, spawn: impl FnOnce(&Tag) -> T) -> io::Result<(T, Tag)> {
         let variable = new_variable()?;
-        let mut last = locked(&self.last);
-        let number = self.filter.as_ref().and_then(|filter| filter.next(&mut last, &self.in_use));
+        let mut last = locked(&self.last_limit);
+        let limit = last.checked_sub(1).filter(|limit| set_max_resident_set(*limit).is_ok());
+        *last = limit.unwrap_or(*last);
         let _raised = self.oom.as_ref().map(OomScore::raise);
-        let tag = Tag { variable, number };
+        let tag = Tag { variable, limit };
         Ok((spawn(&tag), tag))
     }
 }
@@ -102,28 +81,6 @@ fn new_variable() -> io::Result<CString> {
     let mut variable = String::with_capacity(VARIABLE.len() + "=".len() + 2 * random.len() + "\0".len());
     write!(variable, "{VARIABLE}={:032x}", u128::from_ne_bytes(random)).map_err(io::Error::other)?;
     Ok(CString::new(variable)?)
-}
-
-impl Filter {
-    fn open() -> io::Result<Self> {
-        let path = "/proc/self/coredump_filter";
-        let inherited = std::fs::read_to_string(path)?;
-        let inherited = u16::from_str_radix(inherited.trim(), 16).map_err(io::Error::other)?;
-        Ok(Self { file: OpenOptions::new().write(true).open(path)?, inherited })
-    }
-
-    /// Sets the next free number. If all are in use, or it cannot be set, the command gets the inherited
-    /// filter and has no number.
-    fn next(&self, last: &mut u16, in_use: &Arc<Mutex<HashSet<u16>>>) -> Option<Number> {
-        let mut numbers = locked(in_use);
-        let is_free = |filter: &u16| *filter != self.inherited && !numbers.contains(filter);
-        let free = (1..=FILTERS).map(|step| (*last + step) % FILTERS).find(is_free);
-        let filter = free.unwrap_or(self.inherited);
-        self.file.write_at(filter.to_string().as_bytes(), 0).ok()?;
-        *last = free?;
-        numbers.insert(filter);
-        Some(Number { filter, in_use: Arc::clone(in_use) })
-    }
 }
 
 /// How readily the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)). Commands

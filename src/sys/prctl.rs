@@ -1,4 +1,4 @@
-//! Attributes of this process: prctl(2) and getrlimit(2).
+//! Attributes of this process: prctl(2), getrlimit(2) and setrlimit(2).
 
 use super::check;
 use std::io;
@@ -42,4 +42,23 @@ pub fn max_descriptors() -> usize {
     // SAFETY: the pointer is to a writable `rlimit`. It can only fail for a wrong first argument.
     let _cannot_fail = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// How much memory this process may have resident, in bytes: the hard limit `RLIMIT_RSS`.
+pub fn max_resident_set() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: as in `max_descriptors`.
+    let _cannot_fail = unsafe { libc::getrlimit(libc::RLIMIT_RSS, &raw mut limit) };
+    limit.rlim_max
+}
+
+/// Lowers both limits `RLIMIT_RSS`, which only a privileged process can raise again.
+///
+/// # Errors
+/// `EPERM` if the number is above the hard limit, or a filter refuses the call.
+pub fn set_max_resident_set(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the pointer is to an initialized `rlimit`.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_RSS, &raw const limit) })?;
+    Ok(())
 }

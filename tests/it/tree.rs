@@ -1,7 +1,10 @@
 //! Escape techniques: none survives the deadline, a disconnect or shutdown, and no unrelated process is
 //! killed.
 
-use kit::{Client, Server, StopOnDrop, TempDir, binary, eventually, is_missing, own_sleep, processes_with};
+use kit::{
+    Client, Server, StopOnDrop, TempDir, binary, eventually, eventually_some, is_missing, own_sleep,
+    processes_with,
+};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -124,6 +127,12 @@ const ESCAPES: &[Escape] = &[
         "sh",
         Processes(64),
         "env -i setsid -f perl -e 'use POSIX; for (1..6) { fork || setsid } exec \"SLEEP\"'; SLEEP",
+    ),
+    escape(
+        "the id of another execution",
+        "sh",
+        Processes(2),
+        "SANDBOX_EXECUTION_ID=x setsid -f SLEEP; SLEEP",
     ),
     escape("job control", "bash", Processes(4), "set -m; SLEEP & SLEEP & SLEEP & wait"),
     escape(
@@ -404,7 +413,7 @@ fn earlier_background_processes_survive_a_later_deadline() {
         server.execute_json(&json!({ "command": command, "timeout_seconds": 0.05 }));
     };
     run("sh -c 'env -i setsid -f sleep 40; sleep 40'");
-    // Enough commands to reuse every execution tag.
+    // Many commands, in case a tag is used again.
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| (0..70).for_each(|_| server.execute("true").check("", "", 0)));
@@ -421,7 +430,7 @@ fn earlier_background_processes_survive_a_later_deadline() {
 
 #[test]
 fn running_command_keeps_its_execution_tag() {
-    // Tags repeat after 512 executions, and without an environment only the tag identifies these processes.
+    // Without an environment only the limit identifies these processes, and none of 512 others may repeat it.
     let server = Server::start();
     thread::scope(|scope| {
         let sleep = own_sleep(4);
@@ -439,6 +448,25 @@ fn running_command_keeps_its_execution_tag() {
             });
         }
         long.join().unwrap().check("safe\n", "", 0);
+    });
+}
+
+#[test]
+fn restored_environment_is_no_execution_tag() {
+    let server = Server::start();
+    let sleep = own_sleep(3);
+    let own = "sh -c 'echo $SANDBOX_EXECUTION_ID >id; sleep 30'";
+    thread::scope(|scope| {
+        let late = scope.spawn(|| server.execute_json(&json!({ "command": own, "timeout_seconds": 1 })));
+        let read = || fs::read_to_string(server.base().join("id")).ok().filter(|id| id.ends_with('\n'));
+        let id = eventually_some(read).unwrap();
+        let command = format!("env SANDBOX_EXECUTION_ID={} sh -c 'setsid -w {sleep}; echo safe'", id.trim());
+        let server = &server;
+        let restored = scope.spawn(move || server.execute(&command));
+        assert!(eventually(|| !processes_with(&sleep).is_empty()));
+        assert!(!late.is_finished());
+        restored.join().unwrap().check("safe\n", "", 0);
+        assert_eq!(late.join().unwrap().json["timed_out"], true);
     });
 }
 
