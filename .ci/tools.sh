@@ -9,7 +9,10 @@ PACKAGES=(binutils busybox-static curl git python3-venv qemu-user-static shellch
 command -v dockerd >/dev/null || PACKAGES+=(docker.io iptables)
 TOOLS=(cargo-deny cargo-fuzz cargo-nextest cargo-shear just ruff taplo typos zizmor)
 ACTIONLINT=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+RUNSC=gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 # gVisor
 LOG=/var/log/sandbox-runtime-ci-dockerd.log
+ENGINE_CONFIG=/etc/docker/daemon.json
+ENGINE_PID=/var/run/docker.pid
 BIN=${CARGO_HOME:-$HOME/.cargo}/bin # on the PATH of Rust developers
 
 install_packages() {
@@ -50,6 +53,61 @@ install_actionlint() {
     fi
 }
 
+install_runsc() {
+    local build
+    if ! command -v go >/dev/null; then
+        echo 'SKIPPED: runsc (installed with Go, which is missing)'
+        return
+    fi
+    build=$(go version -m "$BIN/runsc" 2>/dev/null) || build=''
+    if [[ $build != *"${RUNSC#*@}"*CGO_ENABLED=0* ]]; then
+        echo 'installing runsc'
+        # A static program: it executes itself in an empty root directory.
+        CGO_ENABLED=0 GOBIN=$BIN go install "$RUNSC"
+    fi
+    configure_runsc
+}
+
+# Adds the runtime `runsc` to the configuration of the engine and keeps every other key.
+configure_runsc() {
+    mkdir -p "${ENGINE_CONFIG%/*}"
+    python3 - "$ENGINE_CONFIG" "$BIN/runsc" <<'END'
+import json, os, sys
+
+file, runsc = sys.argv[1:]
+try:
+    with open(file) as current:
+        config = json.loads(current.read() or "{}")
+except FileNotFoundError:
+    config = {}
+runtime = config.setdefault("runtimes", {}).setdefault("runsc", {})
+if runtime.get("path") != runsc:
+    runtime["path"] = runsc
+    with open(f"{file}.new", "w") as replacement:
+        json.dump(config, replacement, indent=4)
+    os.replace(f"{file}.new", file)
+END
+}
+
+knows_runsc() {
+    docker info --format '{{range $name, $_ := .Runtimes}}{{println $name}}{{end}}' | grep --quiet '^runsc$'
+}
+
+# A running engine reads its configuration again after SIGHUP.
+reload_engine() {
+    local pid attempt
+    if ! [ -x "$BIN/runsc" ] || knows_runsc; then return; fi
+    pid=$(cat "$ENGINE_PID" 2>/dev/null) || pid=''
+    if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+        kill -HUP "$pid"
+        for ((attempt = 0; attempt < 50; attempt++)); do
+            knows_runsc && return
+            sleep 0.1
+        done
+    fi
+    echo "SKIPPED: runsc (the Docker engine has not read $ENGINE_CONFIG)"
+}
+
 # An engine that was killed leaves pid files, and the pids may belong to other processes now.
 remove_stale_pid_file() { # FILE PROGRAM
     local pid
@@ -61,7 +119,7 @@ start_engine() {
     local attempt
     docker info >/dev/null 2>&1 && return
     echo "starting the Docker engine (log: $LOG)"
-    remove_stale_pid_file /var/run/docker.pid dockerd
+    remove_stale_pid_file "$ENGINE_PID" dockerd
     remove_stale_pid_file /var/run/docker/containerd/containerd.pid containerd
     setsid dockerd >"$LOG" 2>&1 </dev/null &
     for ((attempt = 0; attempt < 150; attempt++)); do
@@ -78,5 +136,7 @@ install_targets
 install_tools
 [ "${1:-}" != cargo ] || exit 0
 install_actionlint
+install_runsc
 start_engine
+reload_engine
 docker version --format 'docker client {{.Client.Version}}, engine {{.Server.Version}}'
