@@ -6,9 +6,10 @@ set -euo pipefail
 
 usage() {
     cat <<END
-usage: run-test-docker.sh [--keep] [--toolbox IMAGE] [--builder IMAGE]
+usage: run-test-docker.sh [--keep] [--runtime NAME] [--toolbox IMAGE] [--builder IMAGE]
 
   --keep            keep the container running and print how to reach it
+  --runtime NAME    run the container with this runtime of the Docker engine, for example runsc (gVisor)
   --toolbox IMAGE   copy the static programs in /bin from IMAGE
                     (default: $TOOLBOX, or the static busybox of this machine if that cannot be pulled)
   --builder IMAGE   build inside IMAGE even if cargo is installed (default without cargo: $BUILDER)
@@ -115,6 +116,7 @@ check_tools() {
     arm64) TARGET=aarch64-unknown-linux-musl ;;
     *) TARGET='' ;;
     esac
+    [ ${#missing[@]} != 0 ] || check_runtime
     [ -n "$builder" ] || usable_cargo || builder=$BUILDER
     if [ ${#missing[@]} != 0 ]; then
         printf "${0##*/}: missing: %s\n" "${missing[@]}" >&2
@@ -124,6 +126,14 @@ check_tools() {
         exit 69
     fi
     [ -n "$TARGET" ] || fail "the Docker engine runs on $architecture, which is not supported"
+}
+
+check_runtime() {
+    local known
+    [ -n "$runtime" ] || return 0
+    known=$(docker info --format '{{range $name, $_ := .Runtimes}}{{println $name}}{{end}}')
+    [[ $'\n'$known$'\n' == *$'\n'"$runtime"$'\n'* ]] ||
+        missing+=("the runtime $runtime (the Docker engine has: ${known//$'\n'/ })")
 }
 
 # The cargo of a distribution often has neither rustup nor the musl target.
@@ -187,9 +197,11 @@ build_all() {
 }
 
 start() {
-    say "starting $ID: read-only, no capabilities, no new privileges, 256 MiB, 256 processes"
-    quietly docker run --detach --name "$ID" --publish 127.0.0.1::8888 \
+    say "starting $ID${runtime:+ with $runtime}: read-only, no capabilities, no new privileges," \
+        '256 MiB, 256 processes'
+    quietly docker run --detach --name "$ID" ${runtime:+--runtime "$runtime"} --publish 127.0.0.1::8888 \
         --read-only --tmpfs /app:rw,exec,nosuid,nodev,size=64m,uid=1000,gid=1000,mode=0755 \
+        --tmpfs /tmp:rw,exec,nosuid,nodev,size=64m,mode=1777 \
         --cap-drop ALL --security-opt no-new-privileges --memory 256m --pids-limit 256 \
         --health-interval 1s "$ID:default"
 }
@@ -234,8 +246,8 @@ kept $ID 127.0.0.1:$port
 END
 }
 
-SWITCHES=(keep) VALUED=(toolbox builder)
-keep='' toolbox='' builder=''
+SWITCHES=(keep) VALUED=(runtime toolbox builder)
+keep='' runtime='' toolbox='' builder=''
 
 # Each option sets the variable of its name, with "_" for "-".
 parse_options() {

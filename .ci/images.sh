@@ -7,9 +7,9 @@ name=${1:?usage: images.sh NAME}
 binary=${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-musl/release/sandbox-runtime
 ID=sandbox-runtime-ci-$$ # the name of the containers and images of this script
 WORK=$(mktemp -d)
-STRICT=(--read-only --tmpfs '/app:rw,exec,nosuid,nodev,size=64m,uid=1000,gid=1000,mode=0755' --cap-drop ALL
-    --security-opt no-new-privileges --memory 256m --pids-limit 256 --health-interval 1s
-    --publish 127.0.0.1::8888)
+STRICT=(--read-only --tmpfs '/app:rw,exec,nosuid,nodev,size=64m,uid=1000,gid=1000,mode=0755'
+    --tmpfs '/tmp:rw,exec,nosuid,nodev,size=64m,mode=1777' --cap-drop ALL --security-opt no-new-privileges
+    --memory 256m --pids-limit 256 --health-interval 1s --publish 127.0.0.1::8888)
 
 fail() {
     echo "images.sh: $*" >&2
