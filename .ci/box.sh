@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
-# Runs the container tests (tests/box) on the runtime image:   .ci/box.sh IMAGE [TEST-ARGUMENT...]
+# Runs the container tests (tests/box) on the runtime image:
+#   .ci/box.sh IMAGE [--runtime NAME] [TEST-ARGUMENT...]
 set -euo pipefail
 
-image=${1:?usage: box.sh IMAGE [TEST-ARGUMENT...]}
+USAGE='usage: box.sh IMAGE [--runtime NAME] [TEST-ARGUMENT...]'
+image=${1:?$USAGE}
 shift
+if [ "${1:-}" = --runtime ]; then
+    export SANDBOX_BOX_RUNTIME=${2:?$USAGE}
+    shift 2
+fi
 ID=sandbox-runtime-box-$$ # the runtime image plus the test program
 WORK=$(mktemp -d)
 

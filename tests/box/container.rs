@@ -1,14 +1,13 @@
-//! A container for one test, with the strictest options, and its processes as the host sees them.
+//! A container for one test, with the strictest options.
 
+use crate::inspector::{Inspector, Process};
 use kit::{Remote, eventually, eventually_some};
 use serde_json::json;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,8 +30,8 @@ const STRICTEST: &[&str] = &[
 pub(crate) struct Container {
     name: String,
     remote: Remote,
-    /// PID 1 of its process namespace, by its pid on the host.
-    pid_1: u32,
+    /// Started when a test first looks at processes: before it exhausts anything.
+    inspector: OnceLock<Inspector>,
 }
 
 impl Deref for Container {
@@ -71,6 +70,11 @@ fn image() -> String {
         .expect("SANDBOX_BOX_IMAGE is not set; run .ci/box.sh, which builds the image")
 }
 
+/// The runtime of the Docker engine that runs the containers.
+pub(crate) fn runtime() -> String {
+    std::env::var("SANDBOX_BOX_RUNTIME").unwrap_or_else(|_| "runc".to_owned())
+}
+
 impl Container {
     /// Starts one and waits until it accepts connections.
     pub(crate) fn start() -> Self {
@@ -98,15 +102,14 @@ impl Container {
         let image = image();
         // By this label .ci/box.sh finds the containers of a killed test.
         let label = format!("--label=sandbox-runtime-box={image}");
-        let run = ["run", "--detach", "--name", &name, &label];
+        let runtime = format!("--runtime={}", runtime());
+        let run = ["run", "--detach", "--name", &name, &label, &runtime];
         let _change = network_change();
         docker(&[&run[..], STRICTEST, options, &[&image], arguments].concat());
-        let format = "{{.State.Pid}} {{.NetworkSettings.IPAddress}}";
-        let state = docker(&["inspect", "--format", format, &name]);
-        let (pid_1, address) = state.split_once(' ').unwrap();
+        let address = docker(&["inspect", "--format", "{{.NetworkSettings.IPAddress}}", &name]);
         // Its own address, not a published port: no proxy accepts or closes connections for it.
         let address: IpAddr = address.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
-        Self { remote: Remote((address, 8888).into()), pid_1: pid_1.parse().unwrap(), name }
+        Self { remote: Remote((address, 8888).into()), inspector: OnceLock::new(), name }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -144,18 +147,14 @@ impl Container {
         ended.unwrap_or_else(|| panic!("the container did not exit: {}", self.log()))
     }
 
+    fn inspector(&self) -> &Inspector {
+        self.inspector.get_or_init(|| Inspector::start(&self.name))
+    }
+
     /// All processes of its process namespace.
+    #[track_caller]
     pub(crate) fn processes(&self) -> Vec<Process> {
-        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        let own = namespace(self.pid_1);
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // A zombie no longer has a namespace, its parent has.
-        let processes = pids.filter_map(Process::of).filter(|process| {
-            own.is_some()
-                && namespace(process.pid).or_else(|| namespace(process.parent)).as_ref() == own.as_ref()
-        });
-        processes.collect()
+        self.inspector().processes()
     }
 
     /// Those with this text in their command line.
@@ -229,13 +228,25 @@ impl Container {
     /// The resources that it uses now.
     #[track_caller]
     pub(crate) fn usage(&self) -> Usage {
-        let server = self.server();
+        let (server, inspector) = (self.server(), self.inspector());
         Usage {
             processes: self.processes().len(),
-            threads: server.entries("task"),
-            descriptors: server.entries("fd"),
-            resident_kib: server.kib("VmRSS:"),
+            threads: inspector.count(&server, "task"),
+            descriptors: inspector.count(&server, "fd"),
+            resident_kib: inspector.kib(&server, "VmRSS:"),
         }
+    }
+
+    /// The most memory that the server has had.
+    #[track_caller]
+    pub(crate) fn peak_kib(&self) -> u64 {
+        self.inspector().kib(&self.server(), "VmHWM:")
+    }
+
+    /// How readily the kernel kills the server when memory runs out.
+    #[track_caller]
+    pub(crate) fn oom_score(&self) -> i32 {
+        self.inspector().read(&self.server(), "oom_score_adj").trim().parse().unwrap()
     }
 
     /// It uses no more than before, once idle threads have ended and connections are closed.
@@ -265,8 +276,8 @@ impl Drop for Container {
 #[derive(Debug)]
 pub(crate) struct Usage {
     processes: usize,
-    pub(crate) threads: usize,
-    descriptors: usize,
+    pub(crate) threads: u64,
+    descriptors: u64,
     resident_kib: u64,
 }
 
@@ -276,58 +287,5 @@ impl Usage {
             && self.threads <= before.threads
             && self.descriptors <= before.descriptors
             && self.resident_kib <= before.resident_kib + more_kib
-    }
-}
-
-/// A process, as the host sees it.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pid: u32,
-    parent: u32,
-    state: char,
-    line: String,
-}
-
-impl Process {
-    fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        Some(Self { pid, parent, state, line })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        Path::new("/proc").join(self.pid.to_string()).join(name)
-    }
-
-    pub(crate) fn is_zombie(&self) -> bool {
-        self.state == 'Z'
-    }
-
-    pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    /// Its pid in the container.
-    pub(crate) fn inner_pid(&self) -> u32 {
-        self.field("NSpid:").split_whitespace().last().unwrap().parse().unwrap()
-    }
-
-    /// A line of `/proc/<pid>/status`.
-    pub(crate) fn field(&self, name: &str) -> String {
-        let status = self.read("status");
-        status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
-    }
-
-    /// The same, if it is a number of KiB.
-    pub(crate) fn kib(&self, name: &str) -> u64 {
-        self.field(name).trim_end_matches(" kB").parse().unwrap()
-    }
-
-    fn entries(&self, name: &str) -> usize {
-        fs::read_dir(self.path(name)).unwrap().count()
     }
 }

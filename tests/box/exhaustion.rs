@@ -13,8 +13,8 @@ fn out_of_memory_kills_the_command_and_not_the_server() {
     // XC-09, RT-08
     let _alone = alone();
     let container = Container::start();
-    let server = container.server();
-    let score: i32 = server.read("oom_score_adj").trim().parse().unwrap();
+    let server = container.server().pid;
+    let score = container.oom_score();
     let commands: i32 = container.probe("show /proc/self/oom_score_adj", 0).trim().parse().unwrap();
     assert!(commands > score, "{commands} {score}");
     for _ in 0..3 {
@@ -30,7 +30,7 @@ fn out_of_memory_kills_the_command_and_not_the_server() {
         codes.contains(&-9)
     };
     assert!((0..10).any(|_| exhaust()));
-    assert_eq!(container.server().inner_pid(), server.inner_pid());
+    assert_eq!(container.server().pid, server);
     container.check_no_zombies();
 }
 
@@ -55,11 +55,11 @@ fn eight_floods_of_2_gb_fit_in_the_memory_limit() {
     let container = Container::start();
     container.probe("exit 0", 0);
     let before = container.usage();
-    let server = container.server().inner_pid();
+    let server = container.server().pid;
     let flood = || check_truncated(&container, "flood 2000000000");
     container.healthy_during(&[&flood as &(dyn Fn() + Sync); 8]);
-    assert_eq!(container.server().inner_pid(), server);
-    println!("peak {} KiB", container.server().kib("VmHWM:"));
+    assert_eq!(container.server().pid, server);
+    println!("peak {} KiB", container.peak_kib());
     container.check_usage(&before, 4 << 10);
 }
 
@@ -79,7 +79,7 @@ fn memory_is_freed_after_large_responses() {
     }
     container.check_usage(&after_five.unwrap(), 1 << 10);
     container.check_usage(&before, 4 << 10);
-    let peak = container.server().kib("VmHWM:");
+    let peak = container.peak_kib();
     assert!(peak < 32 << 10, "{peak} KiB");
 }
 
@@ -91,7 +91,7 @@ fn endless_flood_times_out() {
     let container = Container::start();
     let flood = || container.probe_times_out("flood 1000000000000", Duration::from_secs(2));
     container.healthy_during(&[&flood as &(dyn Fn() + Sync); 2]);
-    let peak = container.server().kib("VmHWM:");
+    let peak = container.peak_kib();
     assert!(peak < 64 << 10, "{peak} KiB");
     container.check_no_zombies();
 }

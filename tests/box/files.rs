@@ -15,7 +15,7 @@ const SMALL: [&str; 2] = ["--memory=64m", "--memory-swap=64m"];
 /// The server's peak memory is a fraction of the size of the files.
 #[track_caller]
 fn check_peak(container: &Container) {
-    let peak = container.server().kib("VmHWM:");
+    let peak = container.peak_kib();
     println!("peak {peak} KiB");
     assert!(peak < 16 << 10, "{peak} KiB");
 }

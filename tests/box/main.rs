@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod container;
+mod inspector;
 
 mod exhaustion;
 mod files;

@@ -59,8 +59,7 @@ fn command_killed_from_outside_is_reported_at_once_and_reaped() {
     let container = Container::start();
     thread::scope(|scope| {
         let ran = scope.spawn(|| container.execute("/probe sleep 15"));
-        let pid = eventually_some(|| Some(container.processes_with("/probe sleep 15").first()?.inner_pid()))
-            .unwrap();
+        let pid = eventually_some(|| Some(container.processes_with("/probe sleep 15").first()?.pid)).unwrap();
         container.exec(&["/probe", "signal", "9", &format!("-{pid}")]);
         let ran = ran.join().unwrap();
         ran.check("", "", -9);
@@ -150,7 +149,7 @@ fn container_exits_with_the_status_of_a_crashed_server() {
                 if target == 1 {
                     container.signal(signal);
                 } else {
-                    let pid = container.server().inner_pid().to_string();
+                    let pid = container.server().pid.to_string();
                     container.exec(&["/probe", "signal", signal, &pid]);
                 }
                 assert_eq!(container.exit_code(), code, "{signal} to {target}");
@@ -187,7 +186,7 @@ fn command_cannot_kill_or_stop_pid_1_but_can_terminate_it() {
 fn signal_storm_changes_no_response() {
     // P1-11
     let container = Container::start();
-    let server = container.server().inner_pid();
+    let server = container.server().pid;
     thread::scope(|scope| {
         let storm = scope.spawn(|| container.probe(&format!("storm 3 1 {server}"), 0));
         while !storm.is_finished() {
@@ -222,7 +221,7 @@ fn reaps_and_reports_exit_codes_as_pid_1_or_not() {
     ] {
         let container = Container::with(options, arguments);
         let server = container.server();
-        assert!(server.inner_pid() > init_pid, "{server:?}");
+        assert!(server.pid > init_pid, "{server:?}");
         check_layout(&container);
     }
 }

@@ -25,7 +25,7 @@ fn soak_of_all_requests_leaks_nothing() {
     let before = container.usage();
     let rounds = soak(&container, seconds.map_or(SOAK, Duration::from_secs));
     container.check_no_zombies();
-    println!("{rounds} rounds; peak {} KiB", container.server().kib("VmHWM:"));
+    println!("{rounds} rounds; peak {} KiB", container.peak_kib());
     container.check_usage(&before, 1 << 10);
     container.probe("exit 7", 7);
     assert!(!container.log().contains(": warn: "), "{}", container.log());

@@ -2,6 +2,7 @@
 //! static binary with a subcommand for each. It is used only by tests.
 
 mod call;
+mod inspect;
 
 use std::error::Error;
 use std::fs;
@@ -40,6 +41,7 @@ fn main() -> Result<ExitCode> {
             call::new_session()?;
             start(&["sleep", time], Pipes::Inherited)?;
         }
+        ["inspect"] => inspect::serve()?,
         ["signal", number, pid] => call::send(pid.parse()?, number.parse()?)?,
         ["storm", time, ref pids @ ..] => storm(seconds(time)?, pids)?,
         ["init", program, ref arguments @ ..] => return init(program, arguments),

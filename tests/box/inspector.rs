@@ -1,0 +1,90 @@
+//! The processes of a container as a program inside it sees them (`/probe inspect`): gVisor's are in no
+//! `/proc` of the host.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Runs until it is dropped, so it works in a container that can start no more processes.
+pub(crate) struct Inspector {
+    client: Child,
+    pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+}
+
+impl Inspector {
+    pub(crate) fn start(container: &str) -> Self {
+        let exec = ["exec", "--interactive", container, "/probe", "inspect"];
+        let mut command = Command::new("docker");
+        let mut client = command.args(exec).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+        Self { client, pipes: Mutex::new((input, BufReader::new(output))) }
+    }
+
+    #[track_caller]
+    fn ask(&self, request: &str) -> Value {
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (input, output) = &mut *pipes;
+        writeln!(input, "{request}").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request}: {line:?}: {error}"))
+    }
+
+    /// All processes of its process namespace, except inspectors.
+    #[track_caller]
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let processes = self.ask("processes");
+        processes.as_array().expect("/proc is not readable").iter().map(Process::new).collect()
+    }
+
+    /// A file of `/proc/<pid>`.
+    #[track_caller]
+    pub(crate) fn read(&self, process: &Process, name: &str) -> String {
+        let content = self.ask(&format!("read /proc/{}/{name}", process.pid));
+        content.as_str().unwrap_or_else(|| panic!("{name} of {process:?} is not readable")).to_owned()
+    }
+
+    /// The number of entries of a directory of `/proc/<pid>`.
+    #[track_caller]
+    pub(crate) fn count(&self, process: &Process, name: &str) -> u64 {
+        let count = self.ask(&format!("count /proc/{}/{name}", process.pid));
+        count.as_u64().unwrap_or_else(|| panic!("{name} of {process:?} is not readable"))
+    }
+
+    /// A line of `/proc/<pid>/status` that is a number of KiB.
+    #[track_caller]
+    pub(crate) fn kib(&self, process: &Process, name: &str) -> u64 {
+        let status = self.read(process, "status");
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        let value = value.unwrap_or_else(|| panic!("no {name} in {status}"));
+        value.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Inspector {
+    fn drop(&mut self) {
+        drop(self.client.kill());
+        drop(self.client.wait());
+    }
+}
+
+/// A process, with its pid in the container.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) line: String,
+    state: String,
+}
+
+impl Process {
+    fn new(json: &Value) -> Self {
+        let text = |name: &str| json[name].as_str().unwrap().to_owned();
+        let pid = json["pid"].as_u64().unwrap().try_into().unwrap();
+        Self { pid, line: text("line"), state: text("state") }
+    }
+
+    pub(crate) fn is_zombie(&self) -> bool {
+        self.state == "Z"
+    }
+}
