@@ -1,12 +1,13 @@
 //! A container for one test, with the strictest options.
 
+use crate::gvisor::is_gvisor;
 use crate::inspector::{Inspector, Process};
 use kit::{Remote, eventually, eventually_some};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::ops::Deref;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub(crate) struct Container {
     remote: Remote,
     /// Started when a test first looks at processes: before it exhausts anything.
     inspector: OnceLock<Inspector>,
+    /// The most memory that the server had at any sample, where the kernel does not report it.
+    sampled_peak_kib: AtomicU64,
 }
 
 impl Deref for Container {
@@ -109,7 +112,12 @@ impl Container {
         let address = docker(&["inspect", "--format", "{{.NetworkSettings.IPAddress}}", &name]);
         // Its own address, not a published port: no proxy accepts or closes connections for it.
         let address: IpAddr = address.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
-        Self { remote: Remote((address, 8888).into()), inspector: OnceLock::new(), name }
+        Self {
+            remote: Remote((address, 8888).into()),
+            inspector: OnceLock::new(),
+            sampled_peak_kib: AtomicU64::new(0),
+            name,
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -126,24 +134,26 @@ impl Container {
         docker(&["kill", "--signal", signal, &self.name]);
     }
 
-    /// Runs a program in it and waits until it has ended. The program may end the container.
+    /// Runs a program in it and waits until the program or the container has ended.
     pub(crate) fn exec(&self, arguments: &[&str]) {
         let exec = ["exec", &self.name];
-        Command::new("docker").args([&exec[..], arguments].concat()).output().unwrap();
+        let mut client = Command::new("docker").args([&exec[..], arguments].concat()).spawn().unwrap();
+        // In gVisor, the client of a container that has ended waits forever.
+        eventually(|| client.try_wait().unwrap().is_some() || self.ended().is_some());
+        drop(client.kill());
+        client.wait().unwrap();
+    }
+
+    /// The exit code, if it has ended.
+    fn ended(&self) -> Option<i32> {
+        let format = "{{if not .State.Running}}{{.State.ExitCode}}{{end}}";
+        docker(&["inspect", "--format", format, &self.name]).parse().ok()
     }
 
     /// Waits until it has ended. The caller ends it, and holds [`network_change`] until this returns.
     #[track_caller]
     pub(crate) fn exit_code(&self) -> i32 {
-        let ended = eventually_some(|| {
-            let state = docker(&[
-                "inspect",
-                "--format",
-                "{{if not .State.Running}}{{.State.ExitCode}}{{end}}",
-                &self.name,
-            ]);
-            state.parse().ok()
-        });
+        let ended = eventually_some(|| self.ended());
         ended.unwrap_or_else(|| panic!("the container did not exit: {}", self.log()))
     }
 
@@ -196,6 +206,7 @@ impl Container {
             let threads: Vec<_> = work.iter().map(|work| scope.spawn(work)).collect();
             while threads.iter().any(|thread| !thread.is_finished()) {
                 self.check_health();
+                self.sample_memory();
                 thread::sleep(Duration::from_millis(20));
             }
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -240,7 +251,21 @@ impl Container {
     /// The most memory that the server has had.
     #[track_caller]
     pub(crate) fn peak_kib(&self) -> u64 {
-        self.inspector().kib(&self.server(), "VmHWM:")
+        if is_gvisor() {
+            self.sample_memory();
+            self.sampled_peak_kib.load(Ordering::Relaxed)
+        } else {
+            self.inspector().kib(&self.server(), "VmHWM:")
+        }
+    }
+
+    /// See [`PeakMemory`](crate::gvisor::Property::PeakMemory).
+    #[track_caller]
+    fn sample_memory(&self) {
+        if is_gvisor() {
+            let now = self.inspector().kib(&self.server(), "VmRSS:");
+            self.sampled_peak_kib.fetch_max(now, Ordering::Relaxed);
+        }
     }
 
     /// How readily the kernel kills the server when memory runs out.

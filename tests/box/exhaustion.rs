@@ -2,6 +2,7 @@
 //! meanwhile, and afterwards the server uses no more than before.
 
 use crate::container::{Container, alone};
+use crate::gvisor::{Property, lacks};
 use kit::eventually;
 use serde_json::json;
 use std::thread;
@@ -11,6 +12,9 @@ use std::time::Duration;
 #[test]
 fn out_of_memory_kills_the_command_and_not_the_server() {
     // XC-09, RT-08
+    if lacks(Property::MemoryLimit) {
+        return;
+    }
     let _alone = alone();
     let container = Container::start();
     let server = container.server().pid;
@@ -99,6 +103,9 @@ fn endless_flood_times_out() {
 #[track_caller]
 fn check_bomb(arguments: &str) {
     const PIDS: usize = 128;
+    if lacks(Property::ProcessLimit) {
+        return;
+    }
     let _alone = alone();
     let container = Container::with(&[&format!("--pids-limit={PIDS}")], &[]);
     container.probe("exit 7", 7);

@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod container;
+mod gvisor;
 mod inspector;
 
 mod exhaustion;

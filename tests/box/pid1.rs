@@ -1,6 +1,7 @@
 //! PID 1 of a container: reaping, signals, exit status.
 
 use crate::container::{Container, network_change};
+use crate::gvisor::{Property, escape, lacks};
 use kit::{eventually, eventually_some};
 use serde_json::json;
 use std::net::TcpStream;
@@ -92,7 +93,7 @@ fn command_past_the_grace_period_is_killed_with_its_tree() {
     let container = Container::start();
     let _change = network_change();
     thread::scope(|scope| {
-        let ran = scope.spawn(|| container.execute("/probe escape 60"));
+        let ran = scope.spawn(|| container.execute(&format!("/probe {} 60", escape())));
         assert!(eventually(|| container.processes_with("sleep 60").len() == 1));
         container.signal("TERM");
         let started = Instant::now();
@@ -164,7 +165,8 @@ fn command_cannot_kill_or_stop_pid_1_but_can_terminate_it() {
     // P1-10
     let container = Container::start();
     // KILL, STOP, USR1, USR2, TSTP, SEGV, ALRM
-    for signal in [9, 19, 10, 12, 20, 11, 14] {
+    let refused = if lacks(Property::ProtectedInit) { &[][..] } else { &[9, 19, 10, 12, 20, 11, 14] };
+    for signal in refused {
         container.probe(&format!("signal {signal} 1"), 0);
         assert_eq!(container.get("/").status, 200);
         container.probe("exit 7", 7);
@@ -202,7 +204,7 @@ fn check_layout(container: &Container) {
     let before = container.processes().len();
     check_exit_codes(container, 200, "/probe orphans 1 0.01 7");
     container.probe("background 1 1 3", 3);
-    container.probe_times_out("escape 30", Duration::from_millis(500));
+    container.probe_times_out(&format!("{} 30", escape()), Duration::from_millis(500));
     assert!(eventually(|| container.processes_with("exe sleep").is_empty()));
     container.check_no_zombies();
     assert_eq!(container.processes().len(), before, "{:?}", container.processes());
@@ -229,6 +231,9 @@ fn reaps_and_reports_exit_codes_as_pid_1_or_not() {
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
 fn shared_pid_namespace_reaps_only_its_own_orphans() {
+    if lacks(Property::SharedProcesses) {
+        return;
+    }
     // P1-08: shareProcessNamespace. PID 1 of the pod reaps no orphans.
     let pause = Container::without_server(&["--entrypoint=/probe"], &["sleep", "300"]);
     let shared = format!("--pid=container:{}", pause.name());
