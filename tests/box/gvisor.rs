@@ -12,8 +12,6 @@ pub(crate) enum Property {
     PeakMemory,
     /// Signals from inside a container do not kill or stop its PID 1 (pid_namespaces(7)).
     ProtectedInit,
-    /// Processes inherit a core dump filter (core(5)), which identifies them without their environment.
-    ExecutionNumber,
     /// A limit of processes bounds what commands can start.
     ProcessLimit,
     /// A command that uses all memory is killed alone.
@@ -22,15 +20,12 @@ pub(crate) enum Property {
     SharedProcesses,
 }
 
-use Property::{
-    ExecutionNumber, MemoryLimit, PeakMemory, ProcessLimit, ProtectedInit, Seccomp, SharedProcesses,
-};
+use Property::{MemoryLimit, PeakMemory, ProcessLimit, ProtectedInit, Seccomp, SharedProcesses};
 
 const DIFFERENCES: &[(Property, &str)] = &[
     (Seccomp, "runsc applies no seccomp profile to the processes of a container"),
     (PeakMemory, "its /proc/<pid>/status has only the memory of now"),
     (ProtectedInit, "SIGKILL from a process of the same user ends it"),
-    (ExecutionNumber, "it dumps no cores and has no /proc/<pid>/coredump_filter"),
     (ProcessLimit, "--pids-limit counts the threads of gVisor itself, which exits when it can start no more"),
     (MemoryLimit, "the host kills a process of gVisor, and with it the container"),
     (SharedProcesses, "every container has a kernel of its own"),
@@ -55,11 +50,6 @@ pub(crate) fn lacks(property: Property) -> bool {
     true
 }
 
-/// A subcommand of our test program whose processes leave their group and session.
-pub(crate) fn escape() -> &'static str {
-    if is_gvisor() { "escape inherited" } else { "escape cleared" }
-}
-
 #[ignore = "needs Docker; .ci/run runs it"]
 #[test]
 fn table_of_differences_is_current() {
@@ -68,7 +58,6 @@ fn table_of_differences_is_current() {
     }
     let container = Container::start();
     assert!(!container.probe("show /proc/self/status", 0).contains("VmHWM"), "{PeakMemory:?}");
-    assert_eq!(container.execute("/probe show /proc/self/coredump_filter").exit_code(), 1);
     let _change = network_change();
     container.exec(&["/probe", "signal", "9", "1"]);
     assert_eq!(container.exit_code(), 137, "{ProtectedInit:?}");

@@ -1,7 +1,7 @@
 //! PID 1 of a container: reaping, signals, exit status.
 
 use crate::container::{Container, network_change};
-use crate::gvisor::{Property, escape, lacks};
+use crate::gvisor::{Property, lacks};
 use kit::{eventually, eventually_some};
 use serde_json::json;
 use std::net::TcpStream;
@@ -93,7 +93,7 @@ fn command_past_the_grace_period_is_killed_with_its_tree() {
     let container = Container::start();
     let _change = network_change();
     thread::scope(|scope| {
-        let ran = scope.spawn(|| container.execute(&format!("/probe {} 60", escape())));
+        let ran = scope.spawn(|| container.execute("/probe escape 60"));
         assert!(eventually(|| container.processes_with("sleep 60").len() == 1));
         container.signal("TERM");
         let started = Instant::now();
@@ -204,7 +204,7 @@ fn check_layout(container: &Container) {
     let before = container.processes().len();
     check_exit_codes(container, 200, "/probe orphans 1 0.01 7");
     container.probe("background 1 1 3", 3);
-    container.probe_times_out(&format!("{} 30", escape()), Duration::from_millis(500));
+    container.probe_times_out("escape 30", Duration::from_millis(500));
     assert!(eventually(|| container.processes_with("exe sleep").is_empty()));
     container.check_no_zombies();
     assert_eq!(container.processes().len(), before, "{:?}", container.processes());

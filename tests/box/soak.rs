@@ -1,7 +1,6 @@
 //! All kinds of commands and requests at the same time. Afterwards the server uses no more than before.
 
 use crate::container::{Container, alone};
-use crate::gvisor::escape;
 use kit::{Client, eventually};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,9 +58,9 @@ fn step(container: &Container, client: u64, number: u64) {
         0 => drop(container.probe("orphans 5 0.05 3", 3)),
         1 => container.execute("/probe background 2 0.8 4").check("started\n", "", 4),
         2 => assert_eq!(container.execute("/probe flood 40000000").json["truncated"], true),
-        3 => container.probe_times_out(&format!("{} 30", escape()), Duration::from_millis(200)),
+        3 => container.probe_times_out("escape 30", Duration::from_millis(200)),
         4 => container.probe_times_out("flood 1000000000000", Duration::from_millis(200)),
-        5 => disconnected(container, &format!("/probe {} 30", escape())),
+        5 => disconnected(container, "/probe escape 30"),
         6 => disconnected(container, "/probe flood 1000000000000"),
         7 => half_closed(container),
         8 => assert_eq!(container.upload(&own, &vec![b'x'; 300_000]).status, 200),

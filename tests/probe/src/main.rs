@@ -33,13 +33,13 @@ fn main() -> Result<ExitCode> {
             bomb(&["bomb", "escape"])?;
         }
         ["burn", threads, time] => burn(threads.parse()?, seconds(time)?),
-        ["escape", environment, time] => {
-            escape(environment, &["escaped", environment, time])?;
+        ["escape", time] => {
+            start(&["escaped", time], Pipes::Inherited)?;
             thread::sleep(seconds(time)?);
         }
-        ["escaped", environment, time] => {
+        ["escaped", time] => {
             call::new_session()?;
-            escape(environment, &["sleep", time])?;
+            start(&["sleep", time], Pipes::Inherited)?;
         }
         ["inspect"] => inspect::serve()?,
         ["signal", number, pid] => call::send(pid.parse()?, number.parse()?)?,
@@ -65,14 +65,6 @@ fn seconds(text: &str) -> Result<Duration> {
 enum Pipes {
     Inherited,
     Closed,
-}
-
-/// Starts this program with its environment, or without.
-fn escape(environment: &str, arguments: &[&str]) -> io::Result<Child> {
-    match environment {
-        "inherited" => Command::new("/proc/self/exe").args(arguments).spawn(),
-        _ => start(arguments, Pipes::Inherited),
-    }
 }
 
 /// Starts this program with an empty environment.
