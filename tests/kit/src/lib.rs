@@ -21,7 +21,7 @@ mod tester;
 mod wait;
 
 pub use client::Client;
-pub use process::{is_missing, own_sleep, processes_with, signal, zombies_of};
+pub use process::{is_gvisor, is_missing, own_sleep, processes_with, signal, zombies_of};
 pub use response::{Reader, Response};
 pub use server::{Execution, Remote, Server, binary};
 pub use temp_dir::TempDir;

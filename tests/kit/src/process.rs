@@ -32,6 +32,13 @@ pub fn zombies_of(parent: u32) -> usize {
     stats.filter(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(&fields))).count()
 }
 
+/// Whether this machine's kernel is gVisor, which has only one version: LinuxVersion in its
+/// pkg/sentry/kernel/version.
+pub fn is_gvisor() -> bool {
+    let version = fs::read_to_string("/proc/version").unwrap_or_default();
+    version.contains("#1 SMP Sun Jan 10 15:06:54 PST 2016")
+}
+
 /// Sends a signal to a process, which may have ended.
 pub fn signal(name: &str, pid: u32) {
     drop(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).output().unwrap());
