@@ -41,7 +41,7 @@ pub(super) fn is_own_thread(pid: Pid) -> bool {
     fs::exists(format!("/proc/self/task/{}", pid.number())).unwrap_or(true)
 }
 
-/// A short file of `/proc/PID`, in three system calls. They dominate the time of a search, above all in gVisor.
+/// A short file of `/proc/PID`, in three system calls, which dominate the time of a search.
 fn read_short(pid: Pid, name: &str) -> Option<Vec<u8>> {
     let mut content = [0; 4096];
     let length = File::open(format!("/proc/{}/{name}", pid.number())).ok()?.read(&mut content).ok()?;

@@ -3,8 +3,8 @@
 //!
 //! The number is the limit of the resident set (`RLIMIT_RSS`), which has had no effect since Linux 2.4.30
 //! (getrlimit(2)). Fork and exec inherit it, every process may read it in `/proc`, and no unprivileged
-//! process can raise it. gVisor has it too. A command inherits the limit that the server has at the moment of the
-//! spawn, so setting the limit and spawning happen under one lock. The limits count down, so none is used
+//! process can raise it. gVisor has it too. A command inherits the limit that the server has at the moment of
+//! the spawn, so setting the limit and spawning happen under one lock. The limits count down, so none is used
 //! twice. A matching number alone is not sufficient (see [`kill`](super::kill)).
 
 use super::locked;
