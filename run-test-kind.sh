@@ -204,10 +204,14 @@ create_cluster() {
 # Waits until a command succeeds. Its output is printed if it never does. Ends at once when an object of
 # this run, or the controller, has a failure that waiting does not repair.
 await() { # MESSAGE COMMAND...
-    local message=$1 deadline=$((SECONDS + timeout)) unschedulable_since=''
+    local message=$1 deadline=$((SECONDS + timeout)) unschedulable_since='' warning=''
     shift
     until "$@" >"$WORK/output" 2>&1; do
-        [ "$SECONDS" -lt "$deadline" ] || { cat "$WORK/output" >&2 && fail "$message (waited $timeout s)"; }
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            cat "$WORK/output" >&2
+            [ -z "$warning" ] || printf 'last failure: %s\n' "$warning" >&2
+            fail "$message (waited $timeout s)"
+        fi
         check_failures
         run sleep 0.2
     done
@@ -240,6 +244,7 @@ check_failures() {
     local -A objects=()
     {
         print_state --namespace "$CONTROLLER_NAMESPACE" --selector "$CONTROLLER_LABEL" deployments,pods
+        print_state --namespace "$CONTROLLER_NAMESPACE" events
         print_state "jobs,pods,$SANDBOX,$CLAIM,events"
     } >"$WORK/state"
     while IFS='|' read -r line a b c d; do
@@ -272,6 +277,7 @@ check_event() { # OBJECT REASON MESSAGE
         [[ $3 != *'no runtime for '* ]] || give_up "$3"
         ;;
     esac
+    [[ $2 != Failed* ]] || warning="$object: $2: $3" # Kubernetes tries again
 }
 
 check_container() { # NAME REASON MESSAGE

@@ -375,7 +375,8 @@ def failures():
     fails("create-fails", "Preparing nodes", "kind could not create the cluster", diagnostics=False)
     fails("download-fails", "error: 404", "cannot download https://", diagnostics=False)
     says = ["timed out waiting for the condition", "is not ready .waited 6 s", "diagnostics saved"]
-    fails("never-ready", *says, timeout=6)
+    reason = "last failure: pod/sandbox-runtime: FailedMount: MountVolume.SetUp failed"
+    fails("never-ready", *says, reason, timeout=6)
     fails("forward-dies", "lost connection to pod", "the port-forward ended unexpectedly")
     fails("restarted", "the sandbox was restarted 1 times")
     fails("slow-deletion", "deletion took [0-9]+ s")
